@@ -1,0 +1,97 @@
+"""The ``memtally`` command: the only place that prints or sets an exit code.
+
+Data goes to stdout, notes to stderr. Exit 0: done; 1: findings, where asked for; 2: wrong use or input,
+said in one line. Each command lives in a module of its own that is imported when it is called.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from memtally._version import __version__
+from memtally.errors import MemtallyError
+
+__all__ = ["cli", "main"]
+
+_COMMANDS = {
+    "add": ("memtally.cli.adding", "append a use or an exposure from any language"),
+    "demo": ("memtally.cli.demo", "the whole path on a sample workspace"),
+    "init": ("memtally.cli.setup", "write .memtally/config.toml with a preset"),
+    "log": ("memtally.cli.logs", "watch the usage log"),
+    "report": ("memtally.cli.reporting", "the figures per record"),
+    "review": ("memtally.cli.reporting", "ranked evidence for tidying"),
+    "show": ("memtally.cli.reporting", "one record over time"),
+    "status": ("memtally.cli.status", "workspace, log, faults, tokenizer"),
+    "tokens": ("memtally.cli.setup", "fetch the token vocabulary, on purpose"),
+}
+
+
+class _LazyGroup(click.Group):
+    """Imports a command's module when it is called, so that no command pays for another."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(_COMMANDS[cmd_name][0])
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
+
+
+@click.group(
+    cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="memtally")
+def cli() -> None:
+    """Which memory records were really read into an agent's context, how often, and at what cost."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        # a slug that the terminal's encoding lacks is written as an escape, not as a traceback
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = cli.main(
+            args=None if arguments is None else list(arguments), prog_name="memtally", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        code = 2
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "memtally"
+        click.echo(f"{command}: {_one_line(error.format_message())} (see {command} --help)", err=True)
+        code = 2
+    except click.ClickException as error:
+        click.echo(f"memtally: {_one_line(error.format_message())}", err=True)
+        code = 2
+    except MemtallyError as error:
+        click.echo(f"memtally: {_one_line(str(error))}", err=True)
+        code = 2
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:
+        # the reader has gone (| head): nothing to say, and nothing more to flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _one_line(text: str) -> str:
+    from memtally.report.formats._text import one_line  # noqa: PLC0415 - only once something is wrong
+
+    return one_line(" ".join(text.split("\n")))

@@ -1,0 +1,44 @@
+"""Where a command's text goes: stdout, or a file that is written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+
+import click
+
+from memtally.errors import MemtallyError
+
+__all__ = ["columns", "emit", "note"]
+
+
+def emit(text: str, output: str | None) -> None:
+    """Print a command's data, or put it into a file in one step."""
+    if output is None:
+        sys.stdout.write(text)
+        return
+    temporary = f"{output}.{secrets.token_hex(4)}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="") as stream:
+            stream.write(text)
+        os.replace(temporary, output)
+    except OSError as error:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        raise MemtallyError(
+            f"--output {output!r}: cannot be written ({error.strerror}); name another file"
+        ) from None
+
+
+def note(text: str) -> None:
+    """Say something to the person at the terminal, apart from the data."""
+    click.echo(text, err=True)
+
+
+def columns() -> int | None:
+    """Width of the terminal; ``None`` when the output goes elsewhere and must not depend on it."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -1,0 +1,118 @@
+"""``memtally report``, ``review`` and ``show``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from memtally.cli.options import format_options, period, period_options, source_options, zone_of
+from memtally.cli.output import columns, emit
+from memtally.errors import InvalidValueError
+from memtally.report import UsageReport, build_report
+from memtally.report.formats import SORTS, Options, format_module
+from memtally.report.timeline import record_days
+
+__all__ = ["report", "review", "show"]
+
+_SHOWN_BY_DEFAULT = 50
+
+
+@click.command()
+@source_options
+@period_options
+@click.option(
+    "--kind", "kinds", multiple=True, metavar="KIND", help="Only records of this kind; may be repeated."
+)
+@click.option("--source", "sources", multiple=True, metavar="SOURCE", help="Only events by this route.")
+@click.option("--sort", type=click.Choice(sorted(SORTS)), help="Order; uses for people, name for programs.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Every record: no limit, also missing and maintenance-only."
+)
+@click.option("--sessions", is_flag=True, help="Also count sessions and coalesced uses per record.")
+@format_options
+def report(everything: bool, sort: str | None, **given: Any) -> None:
+    """The figures per record: explicit uses by route, resident exposures and what they cost.
+
+    A workspace without a log gives an empty report that says so.
+    """
+    made, options = _build(given, sort=sort, everything=everything)
+    emit(format_module(_format(given)).report(made, options), given["output"])
+
+
+@click.command()
+@source_options
+@period_options
+@format_options
+def review(**given: Any) -> None:
+    """Ranked evidence: knowledge candidates, tidy protection, resident review. No verdicts."""
+    made, options = _build({"kinds": (), "sources": (), "sessions": False, **given})
+    emit(format_module(_format(given)).review(made.review(), made, options), given["output"])
+
+
+@click.command()
+@click.argument("record", metavar="KIND/SLUG")
+@source_options
+@period_options
+@format_options
+def show(record: str, **given: Any) -> None:
+    """One record: its figures, and its events by day and source."""
+    kind, slash, slug = record.partition("/")
+    if not (kind and slash and slug):
+        raise InvalidValueError(
+            "record", record, "no record's name", "write KIND/SLUG, such as decision/adopt-otlp"
+        )
+    made, options = _build({"kinds": (), "sources": (), "sessions": True, **given})
+    usage = made.get(kind, slug)
+    if usage is None:
+        raise InvalidValueError(
+            "record", record, "neither in the log nor in the inventory", "see memtally report --all"
+        )
+    since, until, _ = period(given["since"], given["until"], given["now"], options.zone)
+    days = record_days(
+        kind,
+        slug,
+        given["workspace"],
+        logs=given["logs"] or None,
+        zone=options.zone,
+        since=since,
+        until=until,
+    )
+    emit(format_module(_format(given)).show(usage, days, made, options), given["output"])
+
+
+def _format(given: dict[str, Any]) -> str:
+    if given["as_json"] and given["format_name"] not in ("table", "json"):
+        raise click.UsageError(f"--json and --format {given['format_name']} exclude each other; give one")
+    return "json" if given["as_json"] else str(given["format_name"])
+
+
+def _build(
+    given: dict[str, Any], *, sort: str | None = None, everything: bool = False
+) -> tuple[UsageReport, Options]:
+    name = _format(given)
+    zone = zone_of(given["timezone"])
+    since, until, now = period(given["since"], given["until"], given["now"], zone)
+    made = build_report(
+        given["workspace"],
+        logs=given["logs"] or None,
+        since=since,
+        until=until,
+        kinds=given["kinds"] or None,
+        sources=given["sources"] or None,
+        sessions=given["sessions"],
+        now=now,
+    )
+    for_people = name in ("table", "markdown")
+    limit = given["limit"]
+    if limit is None and for_people and not everything:
+        limit = _SHOWN_BY_DEFAULT
+    options = Options(
+        sort=sort,
+        limit=limit,
+        everything=everything or not for_people,
+        max_chars=given["max_chars"],
+        zone=zone,
+        columns=columns() if given["output"] is None else None,
+    )
+    return made, options

@@ -1,0 +1,69 @@
+"""``memtally init`` and ``memtally tokens fetch``: set-up that is done on purpose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from memtally.cli.options import workspace_option
+from memtally.cli.output import note
+from memtally.errors import MemtallyError
+from memtally.inventory import scan
+from memtally.ledger.layout import ensure_directory
+from memtally.workspace import PRESETS, find_workspace, write_config
+
+__all__ = ["init", "tokens"]
+
+
+@click.command()
+@workspace_option
+@click.option(
+    "--preset", type=click.Choice(list(PRESETS)), help="Which layout; recognized from the folder by default."
+)
+@click.option("--force", is_flag=True, help="Write an existing configuration anew (its id is kept).")
+def init(workspace: str | None, preset: str | None, force: bool) -> None:
+    """Write .memtally/config.toml: the workspace's id, and which files are records."""
+    place = find_workspace(workspace)
+    chosen = preset or _recognize(place.root)
+    try:
+        ensure_directory(str(place.directory))
+        existing = place.config_path.exists()
+        bare = existing and place.config().preset is None and place.config().records is None
+        if existing and not (force or bare):
+            raise MemtallyError(
+                f"{place.config_path}: exists already; edit it, or give --force to write it anew"
+            )
+        write_config(place.config_path, chosen, replace=existing)
+    except OSError as error:
+        raise MemtallyError(
+            f"{place.directory}: cannot be written ({error.strerror}); check its owner"
+        ) from None
+    found = scan(place, place.config())
+    kinds: dict[str, int] = {}
+    for kind, _ in found:
+        kinds[kind] = kinds.get(kind, 0) + 1
+    summary = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())) or "none yet"
+    note(f"wrote {place.config_path} (preset {chosen}); records found: {summary}")
+
+
+def _recognize(folder: Path) -> str:
+    if any((folder / name).is_dir() for name in (".insomnia", ".yoi")):
+        return "yoi"
+    if (folder / ".claude").is_dir() or (folder / "CLAUDE.md").is_file():
+        return "claude-code"
+    return "generic"
+
+
+@click.group()
+def tokens() -> None:
+    """The vocabulary behind exact token counts."""
+
+
+@tokens.command()
+@click.option("--encoding", default="o200k_base", show_default=True, help="Which encoding's vocabulary.")
+def fetch(encoding: str) -> None:
+    """Download a vocabulary into memtally's cache. The only command that uses the network."""
+    from memtally._vocabulary import fetch as download  # noqa: PLC0415 - imports tiktoken
+
+    note(f"vocabulary {encoding}: {download(encoding)}")

@@ -1,0 +1,157 @@
+"""``memtally status``: is recording healthy, and what would the figures rest on?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from memtally import faults, tokens
+from memtally._vocabulary import VocabularyMissingError, vocabulary_bytes
+from memtally.cli.options import json_option, workspace_option
+from memtally.report import build_report
+from memtally.report.formats._text import one_line, stamp, utc_stamp
+from memtally.workspace import Workspace, find_workspace
+
+__all__ = ["status"]
+
+
+@click.command()
+@workspace_option
+@json_option
+def status(workspace: str | None, as_json: bool) -> None:
+    """Workspace, log, faults of recording, tokenizer, sources seen, OpenTelemetry settings."""
+    place = find_workspace(workspace)
+    facts = _facts(place)
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    for heading, entries in facts.items():
+        click.echo(f"{heading.replace('_', ' ')}")
+        for name, value in entries.items():
+            click.echo(f"  {one_line(name.replace('_', ' ')):<18}{one_line(str(value))}")
+
+
+def _facts(place: Workspace) -> dict[str, dict[str, Any]]:
+    return {
+        "workspace": _workspace(place),
+        "log": _log(place),
+        "faults": _faults(place) or {"none": "no fault of recording is known"},
+        "tokenizer": _tokenizer(),
+        "opentelemetry": _opentelemetry(),
+        "warnings": _warnings(place) or {"none": "-"},
+    }
+
+
+def _workspace(place: Workspace) -> dict[str, Any]:
+    config = place.config()
+    return {
+        "root": str(place.root),
+        "found_by": place.found_by,
+        "id": config.workspace_id or "none yet (made by init or configure())",
+        "inventory": config.preset or ("configured" if config.records else "none (memtally init)"),
+    }
+
+
+def _log(place: Workspace) -> dict[str, Any]:
+    paths = place.logs()
+    coverage = build_report(place.root).coverage
+    said: dict[str, Any] = {
+        "state": coverage.log_state.replace("_", " "),
+        "files": len(paths),
+        "bytes": sum(os.path.getsize(path) for path in paths if os.path.exists(path)),
+        "writable": "yes" if _writable(place) else "NO",
+        "events": coverage.events,
+        "last_event": utc_stamp(coverage.last_event_at) or "-",
+        "damaged_lines": coverage.damaged_lines,
+        "duplicate_events": coverage.duplicate_events,
+    }
+    for name, source in coverage.sources.items():
+        said[name] = f"{source.events} events, last {stamp(source.last, UTC)} UTC"
+    for name in coverage.silent_sources:
+        said[name] = "configured, never seen"
+    return said
+
+
+def _writable(place: Workspace) -> bool:
+    for path in (place.log_path, place.directory, place.root):
+        if path.exists():
+            return os.access(path, os.W_OK)
+    return False
+
+
+def _faults(place: Workspace) -> dict[str, Any]:
+    return {
+        kind: f"{entry['count']} times, last {_time(entry['last'])}: {entry['message']}"
+        for kind, entry in sorted(faults.read_health(str(place.directory)).items())
+    }
+
+
+def _time(seconds: object) -> str:
+    try:
+        return datetime.fromtimestamp(float(str(seconds)), UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        return "unknown"
+
+
+def _tokenizer() -> dict[str, Any]:
+    wanted = os.environ.get("MEMTALLY_TOKENIZER") or tokens.DEFAULT_TOKENIZER
+    estimator = tokens.TokenEstimator(wanted)
+    if estimator.state == "formula":
+        return {"name": wanted, "counts": "estimated by formula"}
+    estimator.load()
+    if estimator.state == "exact":
+        where = estimator.origin
+        if where == "tiktoken":
+            try:
+                where = f"tiktoken, {vocabulary_bytes(wanted)[1]}"
+            except VocabularyMissingError:  # pragma: no cover - it was there a moment ago
+                pass
+        return {"name": wanted, "counts": f"exact ({where})"}
+    return {
+        "name": wanted,
+        "counts": f"estimated ({tokens.SCRIPT_ESTIMATE}): no vocabulary on this machine; "
+        "memtally tokens fetch, or pip install 'memtally[tokens]'",
+    }
+
+
+def _opentelemetry() -> dict[str, Any]:
+    exporters = [name.strip() for name in os.environ.get("OTEL_LOGS_EXPORTER", "").split(",")]
+    said: dict[str, Any] = {
+        "otlp_endpoint": os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "-"),
+        "by_name": "OTEL_LOGS_EXPORTER=memtally" if "memtally" in exporters else "no",
+    }
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        said["sdk"] = "OTEL_SDK_DISABLED is set: nothing is forwarded; the log goes on under configure()"
+    return said
+
+
+def _warnings(place: Workspace) -> dict[str, str]:
+    found = {}
+    if os.environ.get("MEMTALLY_DISABLED", "") not in ("", "0", "false"):
+        found["disabled"] = "MEMTALLY_DISABLED is set: nothing is recorded"
+    if os.environ.get("OTEL_LOGS_EXPORTER") and "memtally" in os.environ["OTEL_LOGS_EXPORTER"]:
+        found["batched"] = (
+            "recording by OTEL_LOGS_EXPORTER is batched by the SDK: a killed process or a full queue "
+            "loses events; configure() does not"
+        )
+    if place.directory.is_dir() and _in_git(place):
+        found["git_clean"] = "git clean -x would delete the usage log; use git clean -x -e .memtally"
+    return found
+
+
+def _in_git(place: Workspace) -> bool:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(place.root), "rev-parse", "--is-inside-work-tree"],
+            capture_output=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0

@@ -1,0 +1,368 @@
+"""Usage events: their shape, their validation and their one line in the log.
+
+This module needs the standard library only, and little of that: a hook process imports it on every
+tool call of an agent, so ``dataclasses``, ``datetime``, ``uuid``, ``re`` and ``typing`` stay out.
+
+An event is one read operation (``use``) or one placing of always-on text (``resident_exposure``). Both
+name the records concerned, each with a snapshot of its size at that moment. Sizes are in bytes and in
+estimated tokens; ``None`` means unknown, which is not zero.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+try:  # the C helper json.dumps itself uses; importing json would triple the start of a hook
+    from _json import encode_basestring as _quote
+except ImportError:  # pragma: no cover - other Python implementations
+    from json.encoder import encode_basestring as _quote
+
+from memtally.errors import InvalidValueError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "ACTORS",
+    "EXPOSURE",
+    "USE",
+    "RecordSnapshot",
+    "UsageEvent",
+    "check_count",
+    "check_kind",
+    "check_slug",
+    "check_source",
+    "encode_event",
+    "event_id_from",
+    "format_time",
+    "is_search_source",
+    "new_event_id",
+    "normal_slug",
+    "well_formed",
+]
+
+USE = "use"
+EXPOSURE = "resident_exposure"
+ACTORS = ("agent", "subagent", "user", "maintenance")
+
+EXPOSURE_SOURCES = ("ResidentInjection", "AutoRecall")
+USE_SOURCES = ("MemoryRead", "KnowledgeRef", "WorkflowInvoke", "SkillInvoke", "ShellRead")
+
+MAX_COUNT = 2**63 - 1
+"""Largest size or token count: what OTLP's signed 64-bit integers can carry."""
+
+_ID_NAMESPACE = bytes.fromhex("8f1d7f0c5c1c5e0fa3a5d2a94e0a6b31")
+
+
+class RecordSnapshot:
+    """One record as it was when it was read. Treated as immutable.
+
+    ``file_bytes`` and ``file_tokens_estimate`` describe the whole record; ``injected_bytes`` and
+    ``injected_tokens_estimate`` what really went into the context, where that is less. ``partial``
+    says that only a part was read.
+    """
+
+    __slots__ = (
+        "content_hash",
+        "file_bytes",
+        "file_tokens_estimate",
+        "injected_bytes",
+        "injected_tokens_estimate",
+        "kind",
+        "partial",
+        "slug",
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        slug: str,
+        file_bytes: int | None = None,
+        file_tokens_estimate: int | None = None,
+        injected_bytes: int | None = None,
+        injected_tokens_estimate: int | None = None,
+        content_hash: str | None = None,
+        partial: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.slug = slug
+        self.file_bytes = file_bytes
+        self.file_tokens_estimate = file_tokens_estimate
+        self.injected_bytes = injected_bytes
+        self.injected_tokens_estimate = injected_tokens_estimate
+        self.content_hash = content_hash
+        self.partial = partial
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What identifies the record: ``(kind, slug)``."""
+        return (self.kind, self.slug)
+
+    @property
+    def cost_tokens(self) -> int | None:
+        """Estimated tokens that one injection cost: the injected figure where there is one."""
+        if self.injected_tokens_estimate is not None:
+            return self.injected_tokens_estimate
+        # injected text of unknown token count must not be priced as the whole file
+        return None if self.injected_bytes is not None else self.file_tokens_estimate
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RecordSnapshot):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"RecordSnapshot({self.kind!r}, {self.slug!r}, file_bytes={self.file_bytes!r})"
+
+
+class UsageEvent:
+    """One line of the usage log. Treated as immutable.
+
+    ``occurred_at`` is microseconds since the Unix epoch, UTC; ``None`` when a log that was read gives
+    no usable time. ``tokenizer`` names the estimator behind every token figure of the event.
+    """
+
+    __slots__ = (
+        "actor",
+        "event",
+        "host",
+        "id",
+        "input_tokens",
+        "occurred_at",
+        "records",
+        "session_id",
+        "source",
+        "span_id",
+        "tokenizer",
+        "trace_id",
+    )
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the field's name in the log
+        occurred_at: int | None,
+        event: str,
+        source: str,
+        records: tuple[RecordSnapshot, ...],
+        session_id: str | None = None,
+        trace_id: str | None = None,
+        span_id: str | None = None,
+        input_tokens: int | None = None,
+        actor: str = "agent",
+        host: str | None = None,
+        tokenizer: str | None = None,
+    ) -> None:
+        self.id = id
+        self.occurred_at = occurred_at
+        self.event = event
+        self.source = source
+        self.records = records
+        self.session_id = session_id
+        self.trace_id = trace_id
+        self.span_id = span_id
+        self.input_tokens = input_tokens
+        self.actor = actor
+        self.host = host
+        self.tokenizer = tokenizer
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UsageEvent):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"UsageEvent({self.id!r}, {self.event!r}, {self.source!r}, {list(self.records)!r})"
+
+
+# -- values ------------------------------------------------------------------------------------------
+
+
+def well_formed(text: str) -> str:
+    """The text with lone surrogates written out (``\\ud800``), so that UTF-8 and OTLP can carry it.
+
+    File names that are not UTF-8 reach Python with such characters; two of them stay two.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def normal_slug(slug: str) -> str:
+    """The slug as records are compared: well-formed and NFC, case kept."""
+    if slug.isascii():
+        return slug
+    from unicodedata import normalize  # noqa: PLC0415 - only for slugs beyond ASCII
+
+    return normalize("NFC", well_formed(slug))
+
+
+def check_kind(kind: object) -> str:
+    """The kind, or ``InvalidValueError`` unless it is one lower-case word (``a-z 0-9 _ -``)."""
+    if (
+        isinstance(kind, str)
+        and kind.isascii()
+        and kind[:1].isalpha()
+        and kind.replace("_", "a").replace("-", "a").isalnum()
+        and kind == kind.lower()
+    ):
+        return kind
+    raise InvalidValueError(
+        "kind", kind, "a record's kind is one lower-case word", 'use one such as "decision"'
+    )
+
+
+def check_slug(slug: object) -> str:
+    """The slug in normal form, or ``InvalidValueError`` when it is empty or no text."""
+    if not isinstance(slug, str):
+        raise InvalidValueError("slug", slug, "a record's slug is text", "pass the record's name as str")
+    if not slug.strip():
+        raise InvalidValueError("slug", slug, "a record's slug is not empty", "pass the record's name")
+    return normal_slug(slug)
+
+
+def is_search_source(source: str) -> bool:
+    """Whether the source is a search or listing, which is never a use."""
+    return source.endswith(("Query", "Search"))
+
+
+def check_source(source: object, event: str = USE) -> str:
+    """The source, or ``InvalidValueError`` when it cannot be a source of such an event."""
+    instead = 'name the route in CamelCase, such as "MemoryRead"'
+    if (
+        not isinstance(source, str)
+        or not source.isascii()
+        or not source.isalnum()
+        or not source[:1].isupper()
+    ):
+        raise InvalidValueError("source", source, "a source is one CamelCase word", instead)
+    if is_search_source(source):
+        raise InvalidValueError(
+            "source", source, "a search or listing is no use", "instrument the function that reads one record"
+        )
+    if event == USE and source in EXPOSURE_SOURCES:
+        raise InvalidValueError(
+            "source", source, "always-on text is an exposure, not a use", "call record_exposure() for it"
+        )
+    if event == EXPOSURE and source in USE_SOURCES:
+        raise InvalidValueError("source", source, "an explicit read is a use", "call record_use() for it")
+    return source
+
+
+def check_count(name: str, value: object) -> int | None:
+    """A size or token count (0 to 2**63 - 1) or ``None`` for unknown; else ``InvalidValueError``."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_COUNT:
+        raise InvalidValueError(
+            name, value, "a count is a whole number from 0 to 2**63-1", "pass None if unknown"
+        )
+    return value
+
+
+# -- ids and times -----------------------------------------------------------------------------------
+
+_last_stamp = 0
+
+
+def new_event_id() -> str:
+    """A version 7 UUID; ids made by one thread of one process sort by the time they were made."""
+    global _last_stamp
+    stamp = time.time_ns() >> 8  # about a quarter of a microsecond, so that 12 bits split a millisecond
+    if stamp <= _last_stamp:
+        stamp = _last_stamp + 1
+    _last_stamp = stamp
+    nanoseconds = stamp << 8
+    milliseconds, rest = divmod(nanoseconds, 1_000_000)
+    fraction = rest * 4096 // 1_000_000
+    random = int.from_bytes(os.urandom(8), "big") & 0x3FFF_FFFF_FFFF_FFFF
+    number = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0x2 << 62 | random
+    return _uuid_text(f"{number:032x}")
+
+
+def event_id_from(value: str) -> str:
+    """The event id that stands for an id of the caller's: a UUID as it is, any other text by version 5.
+
+    The same text always gives the same id, so that recording it again adds nothing.
+    """
+    digits = value.replace("-", "").lower()
+    if len(digits) == 32 and len(value) in (32, 36) and all(c in "0123456789abcdef" for c in digits):
+        return _uuid_text(digits)
+    if not value:
+        raise InvalidValueError(
+            "event_id", value, "an event id is not empty", "pass the host's own id, or None"
+        )
+    from hashlib import sha1  # noqa: PLC0415 - only where a host's own id is given
+
+    digest = bytearray(sha1(_ID_NAMESPACE + well_formed(value).encode(), usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    return _uuid_text(digest.hex())
+
+
+def _uuid_text(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def format_time(microseconds: int) -> str:
+    """RFC 3339 in UTC with six fraction digits, from microseconds since the epoch."""
+    seconds, fraction = divmod(microseconds, 1_000_000)
+    t = time.gmtime(seconds)
+    return (
+        f"{t.tm_year:04d}-{t.tm_mon:02d}-{t.tm_mday:02d}T{t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d}"
+        f".{fraction:06d}Z"
+    )
+
+
+# -- the line ----------------------------------------------------------------------------------------
+
+
+def encode_event(event: UsageEvent) -> bytes:
+    """The event as its line in the log: UTF-8 JSON, what varies first, ending in ``\\n``."""
+    head = [f'{{"id":{_text(event.id)},"occurred_at":']
+    head.append("null" if event.occurred_at is None else f'"{format_time(event.occurred_at)}"')
+    head.append(f',"session_id":{"null" if event.session_id is None else _text(event.session_id)}')
+    if event.trace_id is not None:
+        head.append(f',"trace_id":{_text(event.trace_id)}')
+    if event.span_id is not None:
+        head.append(f',"span_id":{_text(event.span_id)}')
+    if event.input_tokens is not None:
+        head.append(f',"input_tokens":{event.input_tokens}')
+    head.append(f',"event":{_text(event.event)},"source":{_text(event.source)}')
+    if event.actor != "agent":
+        head.append(f',"actor":{_text(event.actor)}')
+    if event.host is not None:
+        head.append(f',"host":{_text(event.host)}')
+    if event.tokenizer is not None:
+        head.append(f',"tokenizer":{_text(event.tokenizer)}')
+    return f'{"".join(head)},"records":[{",".join(_records(event.records))}]}}\n'.encode()
+
+
+def _records(records: tuple[RecordSnapshot, ...]) -> Iterable[str]:
+    for record in records:
+        parts = [f'{{"kind":{_text(record.kind)},"slug":{_text(record.slug)}']
+        parts.append(f',"file_bytes":{_number(record.file_bytes)}')
+        parts.append(f',"file_tokens_estimate":{_number(record.file_tokens_estimate)}')
+        if record.injected_bytes is not None:
+            parts.append(f',"injected_bytes":{record.injected_bytes}')
+        if record.injected_tokens_estimate is not None:
+            parts.append(f',"injected_tokens_estimate":{record.injected_tokens_estimate}')
+        if record.content_hash is not None:
+            parts.append(f',"content_hash":{_text(record.content_hash)}')
+        if record.partial:
+            parts.append(',"partial":true')
+        parts.append("}")
+        yield "".join(parts)
+
+
+def _text(value: str) -> str:
+    return _quote(well_formed(value))
+
+
+def _number(value: int | None) -> str:
+    return "null" if value is None else str(value)

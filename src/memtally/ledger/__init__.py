@@ -1,0 +1,21 @@
+"""The usage log on disk: append, read, seal. Knows nothing of OpenTelemetry.
+
+``LogWriter`` appends whole lines; ``read_logs`` reads them back, damaged or not; ``segments`` names the
+files that make up one log.
+"""
+
+from memtally.ledger.layout import CACHE_FOLDER, DIRECTORY, LOG_FILE, ensure_directory, segments
+from memtally.ledger.reader import ReadCounts, read_events, read_logs
+from memtally.ledger.writer import LogWriter
+
+__all__ = [
+    "CACHE_FOLDER",
+    "DIRECTORY",
+    "LOG_FILE",
+    "LogWriter",
+    "ReadCounts",
+    "ensure_directory",
+    "read_events",
+    "read_logs",
+    "segments",
+]

@@ -1,0 +1,212 @@
+"""From one line of a log to its events, whatever state the line is in.
+
+A canonical line takes the fast way, a typed decode. Any other line takes the tolerant way, with equal
+results: escaped lone surrogates, OTLP/JSON, and in a damaged line every whole event that stands in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date
+from typing import Annotated, Any, NoReturn
+
+import msgspec
+
+from memtally.errors import InvalidValueError
+from memtally.events import RecordSnapshot, UsageEvent, normal_slug, well_formed
+from memtally.ledger import otlp
+
+__all__ = ["decode_line", "event_from_fields", "parse_time"]
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _Record(msgspec.Struct, gc=False):
+    kind: _Text
+    slug: _Text
+    file_bytes: _Count | None = None
+    file_tokens_estimate: _Count | None = None
+    injected_bytes: _Count | None = None
+    injected_tokens_estimate: _Count | None = None
+    content_hash: str | None = None
+    partial: bool | None = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    id: _Text
+    event: _Text
+    occurred_at: Any = None
+    session_id: str | None = None
+    segment_id: str | None = None  # the session's name in older logs
+    source: str | None = None
+    actor: str | None = None
+    host: str | None = None
+    tokenizer: str | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+    input_tokens: _Count | None = None
+    records: list[_Record] = []
+
+
+_decoder = msgspec.json.Decoder(_Line)
+_BAD = (msgspec.MsgspecError, ValueError, RecursionError)  # ValueError holds UnicodeDecodeError
+
+
+def decode_line(line: bytes) -> tuple[list[UsageEvent], bool]:
+    """The events of one line (without its ``\\n``), and whether the line is damaged.
+
+    A blank line has no events and is not damaged. An OTLP line may have many, or none of ours.
+    """
+    try:
+        return [_event(_decoder.decode(line))], False
+    except _BAD:
+        pass
+    line = line.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r")
+    if not line:
+        return [], False
+    try:
+        value = _loads(line.decode("utf-8"))
+        if otlp.is_otlp(value):
+            return [_event(msgspec.convert(found, _Line)) for found in otlp.events(value)], False
+        return [_event(msgspec.convert(value, _Line))], False
+    except _BAD:
+        return _salvage(line), True
+
+
+def _event(line: _Line) -> UsageEvent:
+    records: list[RecordSnapshot] = []
+    seen: set[tuple[str, str]] = set()
+    for record in line.records:
+        kind, slug = well_formed(record.kind), normal_slug(record.slug)
+        if (kind, slug) in seen:
+            continue  # a record appears in one read operation at most once
+        seen.add((kind, slug))
+        records.append(
+            RecordSnapshot(
+                kind,
+                slug,
+                record.file_bytes,
+                record.file_tokens_estimate,
+                record.injected_bytes,
+                record.injected_tokens_estimate,
+                record.content_hash,
+                record.partial is True,
+            )
+        )
+    return UsageEvent(
+        well_formed(line.id).lower(),
+        parse_time(line.occurred_at),
+        well_formed(line.event),
+        well_formed(line.source or "unknown"),
+        tuple(records),
+        session_id=well_formed(line.session_id or line.segment_id or "") or None,
+        trace_id=line.trace_id,
+        span_id=line.span_id,
+        input_tokens=line.input_tokens,
+        actor=well_formed(line.actor or "agent"),
+        host=line.host,
+        tokenizer=line.tokenizer,
+    )
+
+
+def event_from_fields(fields: object) -> UsageEvent:
+    """An event from the fields of a line, checked as the line's would be; else ``InvalidValueError``."""
+    try:
+        return _event(msgspec.convert(fields, _Line))
+    except _BAD as error:
+        raise InvalidValueError("event", type(fields).__name__, str(error), "see the log's format") from error
+
+
+# -- damaged lines -----------------------------------------------------------------------------------
+
+_CANDIDATE = re.compile(r'\{\s*"')
+_BUDGET = 64  # characters looked at, as a multiple of the line's length: keeps hostile lines linear
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_json = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _loads(text: str) -> Any:
+    value, end = _json.raw_decode(text)
+    if text[end:].strip(" \t\r"):
+        raise ValueError("more than one value")
+    return value
+
+
+def _salvage(line: bytes) -> list[UsageEvent]:
+    """Every whole event that stands in a damaged line, in order."""
+    text = line.decode("utf-8", "surrogateescape")
+    intact = _is_utf8(line)
+    found: list[UsageEvent] = []
+    position, budget = 0, _BUDGET * len(text) + 65_536
+    while budget > 0 and (candidate := _CANDIDATE.search(text, position)):
+        start = candidate.start()
+        try:
+            value, end = _json.raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            reached = error.pos if isinstance(error, json.JSONDecodeError) else len(text)
+            budget -= max(reached - start, 1)
+            position = start + 1
+            continue
+        # what is whole and no event is somebody's JSON: there is nothing of ours inside it
+        position = end
+        budget -= end - start
+        if not intact and not _is_clean(text[start:end]):
+            continue  # a byte is broken inside it: which record it names is not certain
+        try:
+            found.append(_event(msgspec.convert(value, _Line)))
+        except _BAD:
+            continue
+    return found
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_clean(text: str) -> bool:
+    return not any("\udc80" <= character <= "\udcff" for character in text)
+
+
+# -- times -------------------------------------------------------------------------------------------
+
+_TIME = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?\s?(?:[Zz]|([+-])(\d\d):?(\d\d))?", re.ASCII
+)
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def parse_time(value: object) -> int | None:
+    """An RFC 3339 time as microseconds since the epoch, UTC; ``None`` when it is no time at all.
+
+    Fractions beyond microseconds are cut off; a time without an offset is read as UTC.
+    """
+    if not isinstance(value, str):
+        return None
+    match = _TIME.fullmatch(value)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, sign, off_hours, off_minutes = match.groups()
+    try:
+        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH
+    except ValueError:
+        return None
+    if int(hour) > 23 or int(minute) > 59 or int(second) > 60:  # 60: a leap second
+        return None
+    seconds = days * 86_400 + int(hour) * 3_600 + int(minute) * 60 + int(second)
+    if sign:
+        if int(off_hours) > 23 or int(off_minutes) > 59:
+            return None
+        offset = int(off_hours) * 3_600 + int(off_minutes) * 60
+        seconds -= offset if sign == "+" else -offset
+    return seconds * 1_000_000 + int((fraction or "")[:6].ljust(6, "0"))

@@ -1,0 +1,56 @@
+"""Names and places inside ``.memtally/``. Standard library only, and little of it: hooks import this."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["CACHE_FOLDER", "DIRECTORY", "LOG_FILE", "ensure_directory", "segments"]
+
+DIRECTORY = ".memtally"
+LOG_FILE = "usage.jsonl"
+CACHE_FOLDER = "cache"
+
+_GITIGNORE = """\
+# The usage log and its cache stay on this machine; the configuration is shared.
+*
+!.gitignore
+!config.toml
+"""
+
+
+def ensure_directory(directory: str) -> None:
+    """Create ``.memtally/`` (mode 0700) with its ``.gitignore``, unless it is there.
+
+    Raises ``OSError`` when it cannot be created.
+    """
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        return
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(os.path.join(directory, ".gitignore"), flags, 0o644)
+    except OSError:
+        return  # a log without its .gitignore is better than no log
+    try:
+        os.write(descriptor, _GITIGNORE.encode())
+    finally:
+        os.close(descriptor)
+
+
+def segments(directory: str) -> list[str]:
+    """The files of the log in a ``.memtally`` folder: sealed and imported ones by name, then the live one."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    sealed = [name for name in names if name.startswith("usage-") and name.endswith(".jsonl")]
+    sealed.sort(key=lambda name: (len(name), name))  # usage-10 after usage-9
+    live = [LOG_FILE] if LOG_FILE in names else []
+    return [os.path.join(directory, name) for name in sealed + live]
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether a path, all symbolic links resolved, lies in a folder (or is it)."""
+    real, root = os.path.realpath(path), os.path.realpath(folder)
+    return real == root or real.startswith(root.rstrip(os.sep) + os.sep)

@@ -1,0 +1,156 @@
+"""``configure()``: wire the events to the workspace's log, and where wanted to OTLP.
+
+The workspace log has a logger of its own, made here: no environment variable, limit, sampler or
+processor of the host's can cut, drop or delay what goes into it. The line is in the kernel before the
+read returns. OTLP has a provider of its own too, batched in the background. A provider that the host
+has set up gets the events besides (see ``recording``).
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from opentelemetry._logs import Logger, LogRecord
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from memtally import faults, recording, semconv, tokens
+from memtally.context import set_defaults
+from memtally.errors import InvalidValueError, MemtallyError
+from memtally.workspace import Workspace, find_workspace
+
+__all__ = ["configure", "shutdown"]
+
+OTLP_EXIT_SECONDS = 2.0
+"""How long the end of the process waits for a collector, at most."""
+
+
+@dataclass
+class _Pipeline:
+    workspace: Workspace | None = None
+    loggers: list[Logger] = field(default_factory=list)
+    closers: list[Callable[[], None]] = field(default_factory=list)
+
+
+_pipeline = _Pipeline()
+_lock = threading.Lock()
+
+
+def configure(
+    workspace: str | os.PathLike[str] | None = None,
+    *,
+    otlp: bool = False,
+    session_id: str | None = None,
+    actor: str | None = None,
+    tokenizer: str | None = None,
+    durability: Literal["write", "fsync"] = "write",
+) -> None:
+    """Record reads from now on, in this process. Called once, by the application.
+
+    ``workspace``: whose memory it is; found by the rules of ``memtally.workspace`` when not given.
+    ``otlp``: also forward to a collector, by the standard ``OTEL_EXPORTER_OTLP_*`` variables (needs the
+    ``otlp`` extra). ``session_id``, ``actor``: the process's, where no ``session()`` block says
+    otherwise. ``tokenizer``: what estimates tokens (``MEMTALLY_TOKENIZER``, else ``o200k_base``); its
+    vocabulary is loaded in the background. ``durability``: ``"fsync"`` also survives a power loss.
+
+    A second call replaces the first; no event goes both ways. Under ``MEMTALLY_DISABLED`` nothing is
+    recorded. Raises a ``MemtallyError`` in one line for wrong arguments, an unknown workspace, a
+    malformed configuration file, a folder that cannot be created, a missing extra.
+    """
+    if durability not in ("write", "fsync"):
+        raise InvalidValueError("durability", durability, "no such durability", 'use "write" or "fsync"')
+    place = find_workspace(workspace)
+    set_defaults(session_id, actor)
+    with _lock:
+        _close()
+        if not recording.recording_enabled():
+            return
+        tokens.preload(tokenizer)
+        try:
+            config = place.ensure()
+        except OSError as error:
+            raise MemtallyError(
+                f"workspace {str(place.root)!r}: cannot be written ({error.strerror}); "
+                f"check its owner and mode, or name another"
+            ) from None
+        faults.bind(str(place.directory))
+        made = _Pipeline(place)
+        from memtally_exporters import WorkspaceLogExporter  # noqa: PLC0415 - exporters import memtally
+
+        exporter = WorkspaceLogExporter(place.root, fsync=durability == "fsync", seal_bytes=config.seal_bytes)
+        resource = Resource.create({semconv.WORKSPACE_ID: config.workspace_id or ""})
+        made.loggers.append(SynchronousLogger(exporter.export, resource))
+        made.closers.append(exporter.shutdown)
+        if otlp:
+            from memtally_exporters.otlp import open_otlp_logger  # noqa: PLC0415 - an extra
+
+            logger, close = open_otlp_logger(resource, OTLP_EXIT_SECONDS)
+            made.loggers.append(logger)
+            made.closers.append(close)
+        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+            faults.note(
+                "sdk_disabled",
+                "OTEL_SDK_DISABLED is set: nothing is forwarded by OpenTelemetry; "
+                "the workspace log goes on (MEMTALLY_DISABLED=1 stops it)",
+            )
+        _install(made, config.workspace_id)
+
+
+def shutdown() -> None:
+    """Stop recording: write what waits, flush OTLP within its bound, forget the pipeline."""
+    with _lock:
+        _close()
+
+
+def active_workspace() -> Workspace | None:
+    """The workspace that ``configure()`` has set up in this process, if any."""
+    return _pipeline.workspace
+
+
+def _install(made: _Pipeline, workspace_id: str | None) -> None:
+    global _pipeline
+    _pipeline = made
+    recording.forget_host_logger()
+    recording.use_loggers(tuple(made.loggers), workspace_id)
+
+
+def _close() -> None:
+    global _pipeline
+    closing, _pipeline = _pipeline, _Pipeline()
+    recording.use_loggers((), None)
+    for close in closing.closers:
+        with recording.guarded("shutdown"):
+            close()
+    faults.flush()
+
+
+class SynchronousLogger(Logger):
+    """An OpenTelemetry logger that hands each record to one exporter before ``emit`` returns.
+
+    It is a logger of the API with nothing in between: no limits, no queue, no environment.
+    """
+
+    def __init__(self, export: Callable[[Any], object], resource: Resource) -> None:
+        super().__init__(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, semconv.SCHEMA_URL)
+        self._export = export
+        self._resource = resource
+        self._scope = InstrumentationScope(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, semconv.SCHEMA_URL)
+
+    def emit(self, record: LogRecord | None = None, **parts: Any) -> None:
+        """Export one record, given whole or by its parts."""
+        if record is None:
+            record = LogRecord(**parts)
+        self._export((ReadableLogRecord(record, self._resource, self._scope),))
+
+    def enabled(self, **_: Any) -> bool:
+        """Always: what is configured is wanted."""
+        return True
+
+
+atexit.register(shutdown)

@@ -1,0 +1,117 @@
+"""MemoryRecord: what a host says it read, and the snapshot that goes into the log.
+
+Content is measured and let go: neither it nor any part of it reaches an event.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memtally import tokens
+from memtally.errors import InvalidValueError
+from memtally.events import RecordSnapshot, check_kind, check_slug
+
+__all__ = ["Content", "MemoryRecord", "snapshots"]
+
+Content = str | bytes | Path
+
+
+class MemoryRecord:
+    """One record as a host names it.
+
+    ``kind`` and ``slug`` identify it (``"decision"``, ``"adopt-otlp"``). ``content`` is the whole
+    record: text, bytes, or the path of its file; ``None`` leaves its sizes unknown. ``injected`` is
+    what really went into the context where that is less, such as one description line. ``partial``
+    says that only a part was read. Raises ``InvalidValueError`` for what can be no record.
+    """
+
+    __slots__ = ("content", "injected", "kind", "partial", "slug")
+
+    def __init__(
+        self,
+        kind: str,
+        slug: str,
+        content: Content | None = None,
+        *,
+        injected: str | bytes | None = None,
+        partial: bool = False,
+    ) -> None:
+        self.kind = check_kind(kind)
+        self.slug = check_slug(slug)
+        if content is not None and not isinstance(content, (str, bytes, Path)):
+            raise InvalidValueError(
+                "content", type(content).__name__, "content is str, bytes or a Path", "pass None if unknown"
+            )
+        if injected is not None and not isinstance(injected, (str, bytes)):
+            raise InvalidValueError(
+                "injected",
+                type(injected).__name__,
+                "injected text is str or bytes",
+                "pass None if it was all",
+            )
+        self.content = content
+        self.injected = injected
+        self.partial = bool(partial)
+
+    def __repr__(self) -> str:
+        return f"MemoryRecord({self.kind!r}, {self.slug!r})"
+
+
+class Measure:
+    """Sizes of the texts of one event, by one tokenizer: its weakest if several had a hand in it."""
+
+    def __init__(self) -> None:
+        self.tokenizer: str | None = None
+
+    def __call__(self, content: Content | None) -> tuple[int | None, int | None]:
+        """Bytes and estimated tokens of a content; unknown when it cannot be seen."""
+        if content is None:
+            return None, None
+        if isinstance(content, Path):
+            try:
+                content = content.read_bytes()
+            except OSError:
+                return None, None  # deleted meanwhile, say: the read still counts
+        if isinstance(content, bytes):
+            size, text = len(content), self.decode(content)
+        else:
+            text = content
+            size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        count, made_by = tokens.estimate(text)
+        if self.tokenizer is None or made_by != tokens.estimator().name:
+            self.tokenizer = made_by
+        return size, count
+
+    @staticmethod
+    def decode(data: bytes) -> str:
+        """Bytes as the text a model would see, for counting tokens only."""
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return data.decode("utf-16", "replace")
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return data.decode("latin-1")
+
+
+def snapshots(records: list[MemoryRecord]) -> tuple[tuple[RecordSnapshot, ...], str | None]:
+    """The records as one event carries them, each once, and the tokenizer of their figures.
+
+    The tokenizer is ``None`` where no size could be measured.
+    """
+    measure = Measure()
+    made: dict[tuple[str, str], RecordSnapshot] = {}
+    for record in records:
+        if (record.kind, record.slug) in made:
+            continue  # one read operation reads a record once
+        file_bytes, file_tokens = measure(record.content)
+        injected_bytes, injected_tokens = measure(record.injected)
+        made[record.kind, record.slug] = RecordSnapshot(
+            record.kind,
+            record.slug,
+            file_bytes,
+            file_tokens,
+            injected_bytes,
+            injected_tokens,
+            partial=record.partial,
+        )
+    return tuple(made.values()), measure.tokenizer

@@ -1,0 +1,196 @@
+"""Build a report: read the logs, add them up, join the inventory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from memtally.errors import InvalidValueError
+from memtally.events import UsageEvent
+from memtally.inventory import InventoryRecord, scan
+from memtally.ledger.reader import ReadCounts, read_logs
+from memtally.report.model import Coverage, LogState, RecordUsage, SourceCoverage, UsageReport
+from memtally.report.tally import Filters, RecordTally, Span, Tally, tally_events
+from memtally.workspace import Config, Workspace, find_workspace
+
+__all__ = ["LogSource", "build_report", "microseconds", "moment", "open_logs"]
+
+Key = tuple[str, str]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_MICROSECONDS = 253_402_300_799_999_999  # the last one that a datetime can hold
+
+
+def build_report(
+    workspace: str | os.PathLike[str] | None = None,
+    *,
+    logs: Iterable[str | os.PathLike[str]] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    kinds: Iterable[str] | None = None,
+    sources: Iterable[str] | None = None,
+    sessions: bool = False,
+    now: datetime | None = None,
+) -> UsageReport:
+    """The figures per record, from a workspace's usage log or from explicit ``logs``.
+
+    ``since`` (inclusive) and ``until`` (exclusive) limit the period; naive times are UTC. ``kinds``
+    and ``sources`` limit what is counted per record. ``sessions``: also count sessions and coalesced
+    uses per record, which takes memory for each use. ``now``: the time the report is made for.
+
+    A workspace without a log gives an empty report whose coverage says so. Raises ``LogReadError`` for
+    an explicit log that is missing or unreadable, ``WorkspaceError`` and ``ConfigError`` for theirs.
+    """
+    moment_now = _aware(now) if now is not None else datetime.now(UTC)
+    source = open_logs(workspace, logs)
+    filters = Filters(
+        since=None if since is None else microseconds(since),
+        until=None if until is None else microseconds(until),
+        kinds=None if kinds is None else frozenset(_listed("kinds", kinds)),
+        sources=None if sources is None else frozenset(_listed("sources", sources)),
+    )
+
+    def make() -> Tally:
+        return Tally(
+            filters=filters,
+            now=microseconds(moment_now),
+            aliases=source.config.aliases,
+            with_sessions=sessions,
+        )
+
+    tally = tally_events(source.read, make)
+    config = source.config
+    inventory = scan(source.place, config, now=moment_now.timestamp()) if source.place is not None else {}
+    if kinds is not None:
+        inventory = {key: record for key, record in inventory.items() if key[0] in (filters.kinds or ())}
+    return UsageReport(
+        records=tuple(
+            _usage(key, tally.records.get(key), inventory.get(key), config, sessions)
+            for key in sorted(tally.records.keys() | inventory.keys())
+        ),
+        coverage=_coverage(config, tally, source.counts, bool(source.paths)),
+        generated_at=moment_now,
+    )
+
+
+@dataclass(slots=True)
+class LogSource:
+    """What a report is read from; ``counts`` are those of the last reading."""
+
+    place: Workspace | None
+    config: Config
+    paths: list[str | os.PathLike[str]]
+    counts: ReadCounts = field(default_factory=ReadCounts)
+
+    def read(self) -> Iterable[UsageEvent]:
+        """The events, from the start."""
+        self.counts = ReadCounts()
+        return read_logs(self.paths, self.counts)
+
+
+def open_logs(
+    workspace: str | os.PathLike[str] | None, logs: Iterable[str | os.PathLike[str]] | None
+) -> LogSource:
+    """The logs of a workspace, or explicit ones; these are joined with an explicit workspace only."""
+    if isinstance(logs, (str, os.PathLike)):
+        raise InvalidValueError("logs", logs, "logs= is a list of files", "pass [path]")
+    if logs is not None and workspace is None:
+        # somebody else's log says nothing about the records of the folder we happen to stand in
+        return LogSource(None, Config(), list(logs))
+    place = find_workspace(workspace)
+    return LogSource(place, place.config(), list(place.logs() if logs is None else logs))
+
+
+def _listed(name: str, values: Iterable[str]) -> list[str]:
+    if isinstance(values, str):
+        raise InvalidValueError(name, values, f"{name}= is a list", f'pass ["{values}"]')
+    return list(values)
+
+
+def _aware(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def microseconds(value: datetime) -> int:
+    """A datetime as microseconds since the epoch; a naive one is UTC."""
+    return (_aware(value) - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment(microseconds: int | None) -> datetime | None:
+    """Microseconds since the epoch as an aware datetime; out of a datetime's range, its nearest end."""
+    if microseconds is None:
+        return None
+    return _EPOCH + timedelta(microseconds=min(max(microseconds, -62_135_596_800_000_000), _MAX_MICROSECONDS))
+
+
+def _usage(
+    key: Key, tally: RecordTally | None, found: InventoryRecord | None, config: Config, sessions: bool
+) -> RecordUsage:
+    tally = tally or RecordTally()
+    measured = tally.exposures.events - tally.unmeasured
+    covered = config.records is not None and key[0] in config.records
+    return RecordUsage(
+        kind=key[0],
+        slug=key[1],
+        use_count=tally.uses.events,
+        last_used_at=moment(tally.uses.last),
+        source_breakdown=dict(sorted(tally.sources.items())),
+        resident_exposure_count=tally.exposures.events,
+        estimated_tokens_per_injection=tally.injection_tokens.value,
+        estimated_total_resident_exposure_tokens=tally.exposure_tokens,
+        file_bytes=tally.file_bytes.value,
+        file_tokens_estimate=tally.file_tokens.value,
+        first_used_at=moment(tally.uses.first),
+        maintenance_use_count=tally.maintenance,
+        last_exposed_at=moment(tally.exposures.last),
+        mean_tokens_per_injection=tally.exposure_tokens / measured if measured else None,
+        unmeasured_exposure_count=tally.unmeasured,
+        session_count=_session_count(tally) if sessions else None,
+        coalesced_use_count=_coalesced(tally) if sessions else None,
+        resident=None if found is None else found.resident,
+        status="present" if found is not None else "missing" if covered else "unknown",
+        age_days=None if found is None else found.age_days,
+        tokenizers=tuple(sorted(tally.tokenizers)),
+    )
+
+
+def _session_count(tally: RecordTally) -> int:
+    return len({session for _, _, session in tally.moments if session is not None})
+
+
+def _coalesced(tally: RecordTally) -> int:
+    """Uses with consecutive ones of one session taken as one; a use without a session stands alone."""
+    runs, before = 0, None
+    for _, _, session in sorted(tally.moments, key=lambda m: (m[0], m[1])):
+        runs += session is None or session != before
+        before = session
+    return runs
+
+
+def _coverage(config: Config, tally: Tally, counts: ReadCounts, has_log: bool) -> Coverage:
+    met = tally.period.events + tally.searches + tally.unknown
+    state: LogState = "no_log" if not has_log else "ok" if met or counts.damaged_lines else "empty"
+    expected = config.sources
+    return Coverage(
+        log_state=state,
+        inventory_state="none" if config.records is None else config.preset or "configured",
+        first_event_at=moment(tally.period.first),
+        last_event_at=moment(tally.period.last),
+        events=tally.period.events,
+        sessions=len(tally.sessions),
+        sources={name: _source(span) for name, span in sorted(tally.sources.items())},
+        silent_sources=tuple(sorted(set(expected) - tally.sources.keys())),
+        damaged_lines=counts.damaged_lines,
+        recovered_events=counts.recovered_events,
+        duplicate_events=tally.duplicates,
+        conflicting_events=tally.conflicts,
+        search_events=tally.searches,
+        unknown_events=tally.unknown,
+        clock_skewed_events=tally.skewed,
+        undated_events=tally.undated,
+    )
+
+
+def _source(span: Span) -> SourceCoverage:
+    return SourceCoverage(span.events, moment(span.first), moment(span.last))

@@ -1,0 +1,56 @@
+"""What every format needs of text: visible escapes, column widths, times."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime, tzinfo
+
+__all__ = ["clip", "one_line", "pad", "stamp", "utc_stamp", "width"]
+
+
+def one_line(text: str) -> str:
+    """The text with everything that could move a cursor or turn a line made visible (``\\x1b``).
+
+    Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def width(text: str) -> int:
+    """Columns that a text takes in a terminal: two for wide characters, none for combining ones."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
+
+
+def pad(text: str, columns: int, *, right: bool = False) -> str:
+    """The text filled with blanks to a number of columns."""
+    blanks = " " * max(columns - width(text), 0)
+    return blanks + text if right else text + blanks
+
+
+def clip(text: str, columns: int) -> str:
+    """The text cut to a number of columns, with an ellipsis where something went."""
+    if width(text) <= columns:
+        return text
+    kept, used = [], 1
+    for character in text:
+        used += width(character)
+        if used > columns:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"
+
+
+def stamp(moment: datetime | None, zone: tzinfo) -> str:
+    """A time to the minute in a zone, for people; ``-`` for none."""
+    return "-" if moment is None else moment.astimezone(zone).strftime("%Y-%m-%d %H:%M")
+
+
+def utc_stamp(moment: datetime | None) -> str | None:
+    """A time in RFC 3339, UTC, six fraction digits, for programs."""
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%f").zfill(26) + "Z"

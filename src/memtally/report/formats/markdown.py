@@ -1,0 +1,101 @@
+"""Markdown for an agent's prompt: bounded in size, and plain about what it does not prove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from memtally.report.formats._text import clip, one_line, stamp
+from memtally.report.formats.options import Options, arranged
+from memtally.report.formats.summary import coverage_lines, why_unread
+from memtally.report.model import RecordUsage, Review, UsageReport
+
+__all__ = ["report", "review", "show"]
+
+_CAUTION = (
+    "Evidence, not judgment: these figures count recorded reads only. "
+    "Absence of reads is no proof of disuse; a source or host that was not recording says nothing."
+)
+_HEADING = "| record | uses | last used | by source | exposures | tokens each | tokens total | status |"
+_RULE = "| --- | ---: | --- | --- | ---: | ---: | ---: | --- |"
+_SLUG_CHARACTERS = 120
+
+
+def report(made: UsageReport, options: Options) -> str:
+    """The records as a Markdown table within ``max_chars``; what did not fit is counted."""
+    records, left_out = arranged(made, options, "uses")
+    foot = _foot(made, options)
+    rows = [_row(record, options) for record in records]
+    return _bounded(["## Memory usage", ""], [_HEADING, _RULE] if rows else [], rows, left_out, foot, options)
+
+
+def review(found: Review, made: UsageReport, options: Options) -> str:
+    """The three lists as Markdown lists, within ``max_chars``."""
+    rows: list[str] = []
+    for heading, items in (
+        ("Knowledge candidates (decisions and requests, most read first)", found.knowledge_candidates),
+        ("Tidy protection (explicitly read, most read first)", found.tidy_protection),
+        ("Resident review (fewest reads, then highest cost first)", found.resident_review),
+    ):
+        rows.append(f"\n### {heading}\n")
+        rows += [
+            f"{rank}. {_code(item.record.name)}: {item.evidence}"
+            for rank, item in enumerate(items[: options.limit], 1)
+        ]
+        rows += ["none in what the log covers"] if not items else []
+    return _bounded(["## Memory review"], [], rows, 0, _foot(made, options), options)
+
+
+def show(
+    record: RecordUsage, days: Mapping[str, Mapping[str, int]], made: UsageReport, options: Options
+) -> str:
+    """One record and its events by day."""
+    rows = [_HEADING, _RULE, _row(record, options)]
+    if days:
+        rows += ["", "| day | source | events |", "| --- | --- | ---: |"]
+        rows += [f"| {day} | {_code(name)} | {n:,} |" for day, by in days.items() for name, n in by.items()]
+    return _bounded([f"## {_code(record.name)}", ""], [], rows, 0, _foot(made, options), options)
+
+
+def _bounded(
+    head: list[str], table: list[str], rows: list[str], left_out: int, foot: list[str], options: Options
+) -> str:
+    room = options.max_chars - sum(len(line) + 1 for line in (*head, *table, *foot)) - 60
+    kept: list[str] = []
+    for row in rows:
+        room -= len(row) + 1
+        if room < 0:
+            break
+        kept.append(row)
+    left_out += len(rows) - len(kept)
+    more = ["", f"{left_out:,} more not shown."] if left_out else []
+    return "\n".join([*head, *table, *kept, *more, *foot]) + "\n"
+
+
+def _foot(made: UsageReport, options: Options) -> list[str]:
+    lines = ["", *coverage_lines(made.coverage, options), _CAUTION]
+    if made.never_read and made.coverage.log_state == "ok":
+        names = [_code(record.name) + why_unread(record) for record in made.never_read]
+        more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+        lines[1:1] = [f"No use in this coverage: {', '.join(names[:10])}{more}.", ""]
+    return lines
+
+
+def _row(record: RecordUsage, options: Options) -> str:
+    each = record.estimated_tokens_per_injection
+    cells: Iterable[str] = (
+        _code(record.name),
+        f"{record.use_count:,}",
+        stamp(record.last_used_at, options.zone),
+        ", ".join(f"{_code(name)} {count:,}" for name, count in record.source_breakdown.items()) or "-",
+        f"{record.resident_exposure_count:,}",
+        "-" if each is None else f"{each:,}",
+        f"{record.estimated_total_resident_exposure_tokens:,}",
+        record.status,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _code(text: str) -> str:
+    """Somebody's text as inert code: no markup, no line break, no cell border, bounded."""
+    text = clip(one_line(text), _SLUG_CHARACTERS).replace("`", "'").replace("|", "\\|")
+    return f"`{text}`"

@@ -1,0 +1,67 @@
+"""The coverage in sentences, said alike by every format that people or agents read."""
+
+from __future__ import annotations
+
+from memtally.report.formats._text import one_line, stamp
+from memtally.report.formats.options import Options
+from memtally.report.model import Coverage, RecordUsage
+
+__all__ = ["coverage_lines", "why_unread"]
+
+
+def why_unread(record: RecordUsage) -> str:
+    """What else the log knows of a record without a use, so that nobody takes it for dead."""
+    known = []
+    if record.resident_exposure_count:
+        known.append(f"always on, placed {record.resident_exposure_count:,}x")
+    elif record.resident:
+        known.append("always on")
+    if record.maintenance_use_count:
+        known.append("maintenance only")
+    if record.age_days is not None and record.age_days < 7:
+        known.append("new" if record.age_days == 0 else f"{_count(record.age_days, 'day')} old")
+    return f" ({', '.join(known)})" if known else ""
+
+
+def coverage_lines(coverage: Coverage, options: Options) -> list[str]:
+    """What the figures rest on, and what was met and not counted; one sentence a line."""
+    if coverage.log_state == "no_log":
+        return ["No usage log yet: nothing has been recorded in this workspace."]
+    if coverage.log_state == "empty":
+        return ["The usage log holds no events in this period."]
+    zone = options.zone.tzname(coverage.last_event_at) or "UTC"
+    first, last = stamp(coverage.first_event_at, options.zone), stamp(coverage.last_event_at, options.zone)
+    events, sessions = _count(coverage.events, "event"), _count(coverage.sessions, "session")
+    lines = [f"{events} in {sessions}, {first} to {last} {zone}."]
+    if coverage.sources:
+        lines.append(
+            "Sources seen: "
+            + ", ".join(f"{one_line(name)} {source.events:,}" for name, source in coverage.sources.items())
+            + "."
+        )
+    if coverage.silent_sources:
+        names = ", ".join(map(one_line, coverage.silent_sources))
+        lines.append(f"Configured but never seen: {names}; nothing is known of reads by that route.")
+    noted = [
+        (
+            coverage.damaged_lines,
+            "damaged line",
+            f"{_count(coverage.recovered_events, 'event')} recovered from them",
+        ),
+        (coverage.duplicate_events, "duplicate event", "counted once"),
+        (coverage.conflicting_events, "conflicting event", "same id, other content: the earlier one counts"),
+        (coverage.search_events, "search event", "never a use"),
+        (coverage.unknown_events, "event of an unknown type", "not counted"),
+        (coverage.clock_skewed_events, "event dated in the future", "counted, out of every date"),
+        (coverage.undated_events, "event without a usable time", "counted, out of every date"),
+    ]
+    lines += [f"{_count(number, noun)} ({what})." for number, noun, what in noted if number]
+    return lines
+
+
+def _count(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    head, _, rest = noun.partition(" ")
+    plural = f"{head}s {rest}" if head == "event" and rest else f"{noun}s"
+    return f"{number:,} {plural}"

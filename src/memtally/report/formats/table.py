@@ -1,0 +1,129 @@
+"""Plain aligned text for a terminal or a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from memtally.report.formats._text import clip, one_line, pad, stamp, width
+from memtally.report.formats.options import Options, arranged
+from memtally.report.formats.summary import coverage_lines, why_unread
+from memtally.report.model import RecordUsage, Review, UsageReport
+
+__all__ = ["aligned", "report", "review", "show"]
+
+_HEADINGS = ("RECORD", "USES", "LAST USED", "BY SOURCE", "EXPOSURES", "TOKENS EACH", "TOKENS TOTAL")
+_RIGHT = (1, 4, 5, 6)
+_NARROWEST = 20
+
+
+def report(made: UsageReport, options: Options) -> str:
+    """The records as a table, what was never read, and the coverage."""
+    records, left_out = arranged(made, options, "uses")
+    lines = [options.title, ""] if options.title else []
+    if records:
+        lines += [*aligned(_HEADINGS, [_cells(r, options) for r in records], _RIGHT, options.columns), ""]
+    if left_out:
+        lines += [f"{left_out:,} more not shown (--all shows every record).", ""]
+    if made.coverage.log_state == "ok":
+        lines += _never_read(made, options)
+    lines += coverage_lines(made.coverage, options)
+    if made.coverage.inventory_state == "none" and made.coverage.log_state != "no_log":
+        lines.append("No inventory is configured, so nothing can be called never read (memtally init).")
+    return "\n".join(lines) + "\n"
+
+
+def review(found: Review, made: UsageReport, options: Options) -> str:
+    """The three lists, one record a line with its evidence."""
+    lines = []
+    for heading, items in (
+        ("Knowledge candidates: decisions and requests, most read first", found.knowledge_candidates),
+        ("Tidy protection: explicitly read records, most read first", found.tidy_protection),
+        ("Resident review: placed into contexts, fewest reads and highest cost first", found.resident_review),
+    ):
+        lines.append(heading)
+        shown = items[: options.limit]
+        names = max((width(one_line(item.record.name)) for item in shown), default=0)
+        lines += [f"  {pad(one_line(item.record.name), min(names, 48))}  {item.evidence}" for item in shown]
+        lines += ["  none in what the log covers"] if not items else []
+        lines += [f"  {len(items) - len(shown):,} more (--limit)"] if len(items) > len(shown) else []
+        lines.append("")
+    lines += coverage_lines(made.coverage, options)
+    lines.append("This is evidence, not a verdict: absence of reads is no proof of disuse.")
+    return "\n".join(lines) + "\n"
+
+
+def show(
+    record: RecordUsage, days: Mapping[str, Mapping[str, int]], made: UsageReport, options: Options
+) -> str:
+    """One record's figures, then its events by day and source."""
+    facts = [
+        ("uses", f"{record.use_count:,}"),
+        ("by source", _sources(record) or "-"),
+        ("first used", stamp(record.first_used_at, options.zone)),
+        ("last used", stamp(record.last_used_at, options.zone)),
+        ("maintenance reads", f"{record.maintenance_use_count:,}"),
+        ("resident exposures", f"{record.resident_exposure_count:,}"),
+        ("estimated tokens each", _number(record.estimated_tokens_per_injection)),
+        ("estimated tokens total", f"{record.estimated_total_resident_exposure_tokens:,}"),
+        ("unmeasured exposures", f"{record.unmeasured_exposure_count:,}"),
+        ("file bytes", _number(record.file_bytes)),
+        ("tokens by", ", ".join(map(one_line, record.tokenizers)) or "-"),
+        ("always on", {True: "yes", False: "no", None: "unknown"}[record.resident]),
+        ("status", record.status),
+        ("age", "-" if record.age_days is None else f"{record.age_days:,} days"),
+    ]
+    lines = [one_line(record.name), *(f"  {pad(name, 24)}{value}" for name, value in facts), ""]
+    if days:
+        rows = [
+            [day, one_line(source), f"{count:,}"] for day, by in days.items() for source, count in by.items()
+        ]
+        lines += [*aligned(("DAY", "SOURCE", "EVENTS"), rows, (2,), options.columns), ""]
+    lines += coverage_lines(made.coverage, options)
+    return "\n".join(lines) + "\n"
+
+
+def aligned(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int], columns: int | None
+) -> list[str]:
+    """Rows in columns; where the terminal is too narrow, the first column gives way."""
+    widths = [max(width(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
+    if columns is not None:
+        too_much = sum(widths) + 2 * (len(widths) - 1) - columns
+        widths[0] = max(min(widths[0], _NARROWEST), widths[0] - max(too_much, 0))
+    return [
+        "  ".join(
+            pad(clip(cell, widths[i]) if i == 0 else cell, widths[i], right=i in right)
+            for i, cell in enumerate(row)
+        ).rstrip()
+        for row in (headings, *rows)
+    ]
+
+
+def _cells(record: RecordUsage, options: Options) -> list[str]:
+    mark = " (missing)" if record.status == "missing" else ""
+    return [
+        one_line(record.name) + mark,
+        f"{record.use_count:,}",
+        stamp(record.last_used_at, options.zone),
+        _sources(record) or "-",
+        f"{record.resident_exposure_count:,}",
+        _number(record.estimated_tokens_per_injection),
+        f"{record.estimated_total_resident_exposure_tokens:,}",
+    ]
+
+
+def _sources(record: RecordUsage) -> str:
+    return ", ".join(f"{one_line(name)} {count:,}" for name, count in record.source_breakdown.items())
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _never_read(made: UsageReport, options: Options) -> list[str]:
+    names = [one_line(record.name) + why_unread(record) for record in made.never_read]
+    if not names:
+        return []
+    shown = names if options.everything else names[:10]
+    more = f" and {len(names) - len(shown):,} more (--all)" if len(names) > len(shown) else ""
+    return [f"No use in this coverage ({len(names):,}): {', '.join(shown)}{more}.", ""]

@@ -1,0 +1,59 @@
+"""The report's evidence, ranked by plain keys for those who tend the memory. It never decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memtally.report.model import RecordUsage, Review, ReviewItem, UsageReport
+
+__all__ = ["evidence", "review"]
+
+_CANDIDATE_KINDS = ("decision", "request")
+
+
+def review(report: UsageReport) -> Review:
+    """Three lists: knowledge candidates (``decision`` and ``request`` records by explicit uses, most
+    first), tidy protection (every explicitly used record, most first) and resident review (records that
+    were placed into contexts, by uses ascending, then by exposure tokens descending).
+    """
+    used = sorted((r for r in report.records if r.use_count), key=lambda r: (-r.use_count, r.kind, r.slug))
+    placed = sorted(
+        (r for r in report.records if r.resident_exposure_count or r.resident),
+        key=lambda r: (r.use_count, -r.estimated_total_resident_exposure_tokens, r.kind, r.slug),
+    )
+    return Review(
+        knowledge_candidates=_items(r for r in used if r.kind in _CANDIDATE_KINDS),
+        tidy_protection=_items(used),
+        resident_review=_items(placed),
+    )
+
+
+def _items(records: Iterable[RecordUsage]) -> tuple[ReviewItem, ...]:
+    return tuple(ReviewItem(record, evidence(record)) for record in records)
+
+
+def evidence(record: RecordUsage) -> str:
+    """What the log says of one record, in words."""
+    parts = []
+    if record.use_count:
+        by = ", ".join(f"{source} {count}" for source, count in record.source_breakdown.items())
+        last = f", last on {record.last_used_at:%Y-%m-%d}" if record.last_used_at else ""
+        parts.append(f"read {_times(record.use_count)}{last} ({by})")
+    else:
+        parts.append("no explicit read in what the log covers")
+    if record.maintenance_use_count:
+        parts.append(f"read {_times(record.maintenance_use_count)} by maintenance, not counted as use")
+    if record.resident_exposure_count:
+        tokens = f"an estimated {record.estimated_total_resident_exposure_tokens:,} tokens in all"
+        if record.unmeasured_exposure_count:
+            tokens += f" without {record.unmeasured_exposure_count} unmeasured"
+        parts.append(f"placed into a context {_times(record.resident_exposure_count)}, {tokens}")
+    elif record.resident:
+        parts.append("always on, but no placing in what the log covers")
+    if record.status == "missing":
+        parts.append("no longer exists")
+    return "; ".join(parts)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"

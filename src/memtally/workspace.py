@@ -1,0 +1,350 @@
+"""Which folder is the workspace, and what its ``.memtally/config.toml`` says.
+
+Discovery: an explicit folder, else ``MEMTALLY_WORKSPACE``, else the nearest ancestor with
+``.memtally/``, else the git root, else the current folder. A folder in a linked git worktree is first
+taken to the same folder of the main worktree, so that the log outlives the worktree.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tomllib
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memtally.errors import ConfigError, InvalidValueError, WorkspaceError
+from memtally.events import check_kind, normal_slug
+from memtally.ledger.layout import DIRECTORY, LOG_FILE, ensure_directory, segments
+
+__all__ = ["CONFIG_FILE", "PRESETS", "Config", "Workspace", "find_workspace"]
+
+CONFIG_FILE = "config.toml"
+
+_MEMORY_FOLDERS = {
+    "decision": "decisions",
+    "request": "requests",
+    "knowledge": "knowledge",
+    "workflow": "workflows",
+    "summary": "summaries",
+}
+
+PRESETS: dict[str, dict[str, tuple[str, ...]]] = {
+    "generic": {
+        **{
+            kind: (f"{folder}/**/*.md", f"memory/{folder}/**/*.md")
+            for kind, folder in _MEMORY_FOLDERS.items()
+        },
+        "skill": ("skills/*/SKILL.md",),
+        "instructions": ("AGENTS.md", "CLAUDE.md", "GEMINI.md"),
+    },
+    "claude-code": {
+        "instructions": ("**/CLAUDE.md", "**/CLAUDE.local.md", "**/AGENTS.md", "~/.claude/CLAUDE.md"),
+        "rule": (".claude/rules/**/*.md", "~/.claude/rules/**/*.md"),
+        "skill": (
+            ".claude/skills/*/SKILL.md",
+            ".claude/commands/**/*.md",
+            "~/.claude/skills/*/SKILL.md",
+            "~/.claude/commands/**/*.md",
+        ),
+        "memory": (".serena/memories/**/*.md", "memory-bank/**/*.md", "memory/*.md"),
+    },
+    "yoi": {
+        kind: tuple(f"{root}/{glob}" for root in (".insomnia", ".yoi"))
+        for kind, glob in (
+            ("decision", "memory/decisions/**/*.md"),
+            ("knowledge", "knowledge/**/*.md"),
+            ("request", "memory/requests/**/*.md"),
+            ("summary", "memory/summary.md"),
+            ("workflow", "workflow/**/*.md"),
+        )
+    },
+}
+"""Record globs by kind, for each preset. A pattern beginning with ``~/`` is a user-level one."""
+
+_RESIDENT_KINDS = {"generic": ("instructions",), "claude-code": ("instructions",), "yoi": ("summary",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What ``config.toml`` says, checked. ``records`` is ``None`` where no inventory is configured."""
+
+    workspace_id: str | None = None
+    preset: str | None = None
+    records: dict[str, tuple[str, ...]] | None = None
+    resident_kinds: tuple[str, ...] = ()
+    resident_key: str = "model_invokation"
+    aliases: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    seal_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A workspace folder: ``root`` is absolute, ``found_by`` says by which rule it was chosen."""
+
+    root: Path
+    found_by: str
+
+    @property
+    def directory(self) -> Path:
+        """The ``.memtally`` folder."""
+        return self.root / DIRECTORY
+
+    @property
+    def log_path(self) -> Path:
+        """The live log."""
+        return self.directory / LOG_FILE
+
+    @property
+    def config_path(self) -> Path:
+        """The configuration file."""
+        return self.directory / CONFIG_FILE
+
+    def logs(self) -> list[str]:
+        """The files of the usage log, sealed and imported segments included."""
+        return segments(str(self.directory))
+
+    def config(self) -> Config:
+        """The configuration. Raises ``ConfigError`` naming the file, the key and what to do."""
+        return load_config(self.config_path)
+
+    def ensure(self) -> Config:
+        """Create ``.memtally/`` and a configuration with an id where they are missing; the configuration.
+
+        Raises ``OSError`` when that is impossible, ``ConfigError`` for a file that is there but wrong.
+        """
+        ensure_directory(str(self.directory))
+        if not self.config_path.exists():
+            write_config(self.config_path, None)
+        return self.config()
+
+
+def find_workspace(explicit: str | os.PathLike[str] | None = None) -> Workspace:
+    """The workspace by the rules of this module. Raises ``WorkspaceError`` for a folder that is none."""
+    named = explicit if explicit is not None else os.environ.get("MEMTALLY_WORKSPACE") or None
+    if named is not None:
+        found_by = "argument" if explicit is not None else "MEMTALLY_WORKSPACE"
+        folder = Path(named).expanduser()
+        if not folder.is_dir():
+            raise WorkspaceError(
+                f"workspace {os.fspath(named)!r} ({found_by}): no such folder; create it or name another"
+            )
+        return Workspace(_to_main_worktree(Path(os.path.realpath(folder))), found_by)
+    try:
+        start = Path(os.path.realpath(os.getcwd()))
+    except FileNotFoundError:
+        raise WorkspaceError(
+            "the current folder has been removed; change to the workspace or name it"
+        ) from None
+    start = _to_main_worktree(start)
+    for folder in (start, *start.parents):
+        if (folder / DIRECTORY).is_dir():
+            return Workspace(folder, f"{DIRECTORY}/ found")
+    for folder in (start, *start.parents):
+        if (folder / ".git").exists():
+            return Workspace(folder, "git root")
+    return Workspace(start, "current folder")
+
+
+def _to_main_worktree(folder: Path) -> Path:
+    """The same folder in the main worktree, for a folder in a linked one; any other folder as it is."""
+    for top in (folder, *folder.parents):
+        marker = top / ".git"
+        if marker.is_dir():
+            return folder
+        if marker.is_file():
+            main = _main_worktree(marker)
+            return folder if main is None else main / folder.relative_to(top)
+    return folder
+
+
+def _main_worktree(marker: Path) -> Path | None:
+    """The main worktree that a linked worktree's ``.git`` file leads to; ``None`` for a submodule's."""
+    try:
+        text = marker.read_text("utf-8", "replace").strip()
+        git_dir = marker.parent / text.removeprefix("gitdir:").strip()
+        common = git_dir / (git_dir / "commondir").read_text("utf-8", "replace").strip()
+    except OSError:
+        return None
+    common = Path(os.path.realpath(common))
+    # a bare repository has no main worktree to keep the log in
+    return common.parent if common.name == ".git" and common.parent.is_dir() else None
+
+
+# -- config.toml -------------------------------------------------------------------------------------
+
+
+def load_config(path: Path) -> Config:
+    """Read and check a configuration file; an absent one is the empty configuration."""
+    try:
+        with open(path, "rb") as stream:
+            data = tomllib.load(stream)
+    except FileNotFoundError:
+        return Config()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            str(path), f"not valid TOML ({error})", "mend that line, or run memtally init elsewhere"
+        ) from None
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read ({error.strerror})", "check its mode") from None
+    return _Reader(path, data).config()
+
+
+class _Reader:
+    """Takes a configuration apart; every complaint names the file and the key."""
+
+    def __init__(self, path: Path, data: dict[str, Any]) -> None:
+        self.path, self.data = path, data
+
+    def fail(self, key: str, problem: str, instead: str) -> ConfigError:
+        return ConfigError(str(self.path), f"{key}: {problem}", instead)
+
+    def config(self) -> Config:
+        data = self.data
+        known = {"workspace_id", "preset", "records", "resident", "aliases", "sources", "seal_bytes"}
+        for key in data:
+            if key not in known:
+                raise self.fail(key, "no such setting", f"use one of {', '.join(sorted(known))}")
+        preset = data.get("preset")
+        if preset is not None and preset not in PRESETS:
+            raise self.fail("preset", f"{preset!r} is no preset", f"use one of {', '.join(PRESETS)}")
+        records = dict(PRESETS[preset]) if preset is not None else {}
+        records.update(self.records())
+        resident = self.table("resident")
+        kinds = self.texts(
+            resident.get("kinds", list(_RESIDENT_KINDS.get(preset or "", ()))), "resident.kinds"
+        )
+        seal_bytes = data.get("seal_bytes")
+        if seal_bytes is not None and (
+            not isinstance(seal_bytes, int) or isinstance(seal_bytes, bool) or seal_bytes < 0
+        ):
+            raise self.fail(
+                "seal_bytes", f"{seal_bytes!r} is no size", "use a number of bytes, or 0 for never"
+            )
+        return Config(
+            workspace_id=self.workspace_id(),
+            preset=preset,
+            records=records if records else None,
+            resident_kinds=kinds,
+            resident_key=self.text(resident.get("key", "model_invokation"), "resident.key"),
+            aliases=self.aliases(),
+            sources=self.texts(data.get("sources", []), "sources"),
+            seal_bytes=seal_bytes,
+        )
+
+    def workspace_id(self) -> str | None:
+        value = self.data.get("workspace_id")
+        return None if value is None else self.text(value, "workspace_id")
+
+    def records(self) -> dict[str, tuple[str, ...]]:
+        found = {}
+        for kind, globs in self.table("records").items():
+            try:
+                check_kind(kind)
+            except InvalidValueError as error:
+                raise self.fail(f"records.{kind}", "a kind is one lower-case word", "rename it") from error
+            found[kind] = self.texts(globs, f"records.{kind}")
+            for glob in found[kind]:
+                if glob.startswith("/") or ".." in glob.split("/"):
+                    raise self.fail(
+                        f"records.{kind}",
+                        f"{glob!r} leads out of the workspace",
+                        "use a relative glob, or one with ~/",
+                    )
+        return found
+
+    def aliases(self) -> dict[tuple[str, str], tuple[str, str]]:
+        found = {}
+        for old, new in self.table("aliases").items():
+            for name in (old, new):
+                if not isinstance(name, str) or "/" not in name.strip("/"):
+                    raise self.fail("aliases", f"{name!r} names no record", 'write "kind/old" = "kind/new"')
+            found[_record_key(old)] = _record_key(new)
+        for start in found:
+            seen, key = {start}, found[start]
+            while key in found:
+                if key in seen:
+                    raise self.fail("aliases", f"{'/'.join(key)!r} leads back to itself", "break the cycle")
+                seen.add(key)
+                key = found[key]
+            if key in seen:
+                raise self.fail("aliases", f"{'/'.join(key)!r} leads back to itself", "break the cycle")
+            found[start] = key
+        return found
+
+    def table(self, key: str) -> dict[str, Any]:
+        value = self.data.get(key, {})
+        if not isinstance(value, dict):
+            raise self.fail(key, f"{value!r} is no table", f"write it under [{key}]")
+        return value
+
+    def text(self, value: object, key: str) -> str:
+        if not isinstance(value, str) or not value:
+            raise self.fail(key, f"{value!r} is no text", "write it in quotes")
+        return value
+
+    def texts(self, value: object, key: str) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            raise self.fail(key, f"{value!r} is no list of texts", 'write it as ["one", "two"]')
+        return tuple(value)
+
+
+def _record_key(name: str) -> tuple[str, str]:
+    kind, slug = name.split("/", 1)
+    return kind, normal_slug(slug)
+
+
+def config_text(preset: str | None, workspace_id: str) -> str:
+    """The text of a new configuration file."""
+    lines = [
+        "# memtally: which records this workspace has. Meant to be committed; the log is not.",
+        "",
+        "# Shared by all clones of this workspace; travels as memtally.workspace.id.",
+        f'workspace_id = "{workspace_id}"',
+        "",
+    ]
+    if preset is None:
+        lines += [
+            "# Without records there is no inventory, and nothing is called never read or missing.",
+            f'# preset = "generic"   # or one of: {", ".join(PRESETS)}',
+        ]
+    else:
+        lines += [f'preset = "{preset}"', "", "# Adds to the preset, or replaces a kind of it:"]
+        lines += [
+            f"#   {kind} = {list(globs)!r}".replace("'", '"') for kind, globs in PRESETS[preset].items()
+        ]
+    lines += [
+        "# [records]",
+        '# decision = ["decisions/**/*.md"]',
+        "",
+        "# Records that were renamed, joined only because you say so:",
+        "# [aliases]",
+        '# "decision/old-name" = "decision/new-name"',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def write_config(path: Path, preset: str | None, *, replace: bool = False) -> bool:
+    """Write a new configuration, whole or not at all; ``False`` where one stood already.
+
+    ``replace`` keeps the workspace's id and writes the rest anew.
+    """
+    workspace_id = str(uuid.uuid4())
+    if replace:
+        workspace_id = load_config(path).workspace_id or workspace_id
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary.write_text(config_text(preset, workspace_id), "utf-8")
+    try:
+        if replace:
+            temporary.replace(path)
+        else:
+            os.link(temporary, path)  # fails where another process was first: its id holds
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
