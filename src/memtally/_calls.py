@@ -8,6 +8,7 @@ known before it returns, what happens inside it waits until then.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 import time
@@ -64,6 +65,11 @@ class Instrumented:
         self.records = records
         self.kind = kind or _KIND_OF_SOURCE.get(source)
         self.once_per = once_per
+        # what a partial has bound already may name the record: look at the function behind it
+        self.bound_args: tuple[Any, ...] = ()
+        self.bound_kwargs: dict[str, Any] = {}
+        if isinstance(function, functools.partial):
+            self.bound_args, self.bound_kwargs, function = function.args, function.keywords, function.func
         try:
             self.signature: inspect.Signature | None = inspect.signature(function)
         except (ValueError, TypeError):  # some built-ins have none
@@ -73,7 +79,7 @@ class Instrumented:
         """The call's arguments by name, defaults included, keyword extras lifted to the top."""
         if self.signature is None:
             return dict(kwargs)
-        bound = self.signature.bind(*args, **kwargs)
+        bound = self.signature.bind(*self.bound_args, *args, **(self.bound_kwargs | kwargs))
         bound.apply_defaults()
         named = dict(bound.arguments)
         for parameter in self.signature.parameters.values():
@@ -189,8 +195,8 @@ class OpenCall:
             content = None
             faults.note(
                 f"unmeasured:{settings.name}",
-                f"{settings.name}() returned {type(result).__name__}: its uses count, their sizes are unknown; "
-                f"pass records= to say what was read",
+                f"{settings.name}() returned {type(result).__name__}: its uses count, "
+                f"their sizes are unknown; pass records= to say what was read",
             )
         kind, slug = self.named.get("kind", settings.kind), self.named.get("slug")
         # what an interrupted generator handed over is not the whole record

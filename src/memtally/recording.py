@@ -36,6 +36,7 @@ from memtally.events import (
     new_event_id,
 )
 from memtally.records import MemoryRecord, snapshots
+from memtally.workspace import find_workspace
 
 __all__ = [
     "UsageLogRecord",
@@ -288,10 +289,18 @@ def emit_event(event: UsageEvent) -> None:
         with guarded("emit"):
             _host_logger.emit(copy)
     elif not _loggers:
-        faults.note(
-            "no_pipeline",
-            "a read happened but nothing records it; call memtally.configure() once at start-up",
-        )
+        _say_no_pipeline()
+
+
+def _say_no_pipeline() -> None:
+    if not faults.counts().get("no_pipeline"):
+        # the workspace that this process would record in is where status is going to look
+        with guarded("find_workspace"):
+            place = find_workspace()
+            faults.bind(str(place.directory) if place.directory.is_dir() else None)
+    faults.note(
+        "no_pipeline", "a read happened but nothing records it; call memtally.configure() once at start-up"
+    )
 
 
 def _is_enabled(logger: Logger) -> bool:

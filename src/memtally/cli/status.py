@@ -13,6 +13,7 @@ import click
 from memtally import faults, tokens
 from memtally._vocabulary import VocabularyMissingError, vocabulary_bytes
 from memtally.cli.options import json_option, workspace_option
+from memtally.errors import LogReadError
 from memtally.report import build_report
 from memtally.report.formats._text import one_line, stamp, utc_stamp
 from memtally.workspace import Workspace, find_workspace
@@ -59,7 +60,10 @@ def _workspace(place: Workspace) -> dict[str, Any]:
 
 def _log(place: Workspace) -> dict[str, Any]:
     paths = place.logs()
-    coverage = build_report(place.root).coverage
+    try:
+        coverage = build_report(place.root).coverage
+    except LogReadError as error:
+        return {"state": f"UNREADABLE: {error}", "files": len(paths), "writable": "NO"}
     said: dict[str, Any] = {
         "state": coverage.log_state.replace("_", " "),
         "files": len(paths),
@@ -86,7 +90,7 @@ def _writable(place: Workspace) -> bool:
 
 def _faults(place: Workspace) -> dict[str, Any]:
     return {
-        kind: f"{entry['count']} times, last {_time(entry['last'])}: {entry['message']}"
+        kind.replace("_", " "): f"{entry['count']} times, last {_time(entry['last'])}: {entry['message']}"
         for kind, entry in sorted(faults.read_health(str(place.directory)).items())
     }
 

@@ -18,8 +18,8 @@ def why_unread(record: RecordUsage) -> str:
         known.append("always on")
     if record.maintenance_use_count:
         known.append("maintenance only")
-    if record.age_days is not None and record.age_days < 7:
-        known.append("new" if record.age_days == 0 else f"{_count(record.age_days, 'day')} old")
+    if record.age_days is not None:
+        known.append(f"{_count(record.age_days, 'day')} old")
     return f" ({', '.join(known)})" if known else ""
 
 

@@ -1,0 +1,101 @@
+"""Shared fixtures: an isolated workspace, a clean process state, the real data where it exists."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memtally
+from memtally import context, faults, recording, tokens
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(__file__).resolve().parent / "data"
+SHARED = ROOT.parent / "shared" / "data"
+
+_HOST_VARIABLES = ("MEMTALLY_", "OTEL_", "TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR", "NO_COLOR", "XDG_CACHE_HOME")
+
+
+@pytest.fixture(autouse=True)
+def clean_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No test sees another's pipeline, faults, session or environment."""
+    for name in list(os.environ):
+        if name.startswith(_HOST_VARIABLES):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    faults.reset()
+    recording.forget_host_logger()
+    yield
+    memtally.shutdown()
+    context._default_session = context._default_actor = None
+    faults.bind(None)
+    faults.reset()
+    tokens._estimator = None
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that is the current one."""
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def lines(workspace: Path) -> Callable[[], list[dict[str, Any]]]:
+    """Reads the workspace's log back with the standard library only."""
+
+    def read() -> list[dict[str, Any]]:
+        path = workspace / ".memtally" / "usage.jsonl"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+    return read
+
+
+@pytest.fixture
+def run(workspace: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the command line as a process of its own, in the workspace."""
+
+    def call(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "memtally", *arguments],
+            cwd=workspace,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONWARNINGS": "error", **environment},
+        )
+
+    return call
+
+
+@pytest.fixture
+def run_python(workspace: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a piece of Python in a process of its own, in the workspace."""
+
+    def call(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=workspace,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+            env={**os.environ, **environment},
+        )
+
+    return call

@@ -1,0 +1,551 @@
+"""``configure()``: the log gets every event, whole and at once, whatever the host has set up."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from otlp_receiver import attributes, grpc_receiver, http_receiver
+
+import memtally
+from memtally import MemoryRecord, faults
+from memtally.errors import ConfigError, InvalidValueError, MemtallyError, WorkspaceError
+
+Lines = Callable[[], list[dict[str, Any]]]
+RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
+LONG_SLUG = "a-slug-that-is-longer-than-any-limit-a-host-would-set"
+
+READ = f"""
+import memtally
+from memtally import MemoryRecord
+
+@memtally.instrument_read("MemoryRead")
+def read(kind: str, slug: str) -> str:
+    return "content of the record"
+
+def go() -> None:
+    with memtally.session("session-with-a-long-name"):
+        assert read("decision", "{LONG_SLUG}") == "content of the record"
+"""
+
+
+@memtally.instrument_read("MemoryRead")
+def read(kind: str, slug: str) -> str:
+    """A read path."""
+    return "content of the record"
+
+
+def test_a_read_is_in_the_log_before_it_returns(workspace: Path, lines: Lines) -> None:
+    """Each of the four paths leaves exactly one line, with its sizes and without its content."""
+    memtally.configure(workspace=".")
+
+    @memtally.instrument_read("KnowledgeRef")
+    def expand(slug: str) -> str:
+        return "SECRET knowledge"
+
+    @memtally.instrument_read("WorkflowInvoke")
+    def invoke(slug: str) -> str:
+        return "SECRET steps"
+
+    @memtally.instrument_injection()
+    def resident() -> list[MemoryRecord]:
+        return [MemoryRecord("rule", "a", "SECRET rules"), MemoryRecord("rule", "b", "SECRET other", injected="line")]
+
+    with memtally.session("s1"):
+        read("decision", "adopt-otlp")
+        assert len(lines()) == 1
+        expand("policy")
+        assert len(lines()) == 2
+        invoke("release")
+        assert len(lines()) == 3
+        resident()
+    got = lines()
+    assert [(e["event"], e["source"], [r["slug"] for r in e["records"]]) for e in got] == [
+        ("use", "MemoryRead", ["adopt-otlp"]),
+        ("use", "KnowledgeRef", ["policy"]),
+        ("use", "WorkflowInvoke", ["release"]),
+        ("resident_exposure", "ResidentInjection", ["a", "b"]),
+    ]
+    assert {e["session_id"] for e in got} == {"s1"}
+    assert got[0]["records"][0]["file_bytes"] == len("content of the record")
+    assert got[3]["records"][1]["injected_bytes"] == 4
+    assert b"SECRET" not in (workspace / ".memtally" / "usage.jsonl").read_bytes()
+
+
+def test_the_workspace_is_made_with_an_id_that_stays(workspace: Path) -> None:
+    """The folder is private, the configuration carries an id, and a second call keeps it."""
+    memtally.configure(workspace=".")
+    config = (workspace / ".memtally" / "config.toml").read_text()
+    assert "workspace_id" in config
+    assert stat.S_IMODE((workspace / ".memtally").stat().st_mode) == 0o700
+    memtally.configure(workspace=".")
+    assert (workspace / ".memtally" / "config.toml").read_text() == config
+
+
+def test_record_use_and_exposure(workspace: Path, lines: Lines) -> None:
+    """The functions write what they are told: id, time, session, actor, tokens."""
+    memtally.configure(workspace=".", session_id="process", actor="user")
+    record = MemoryRecord("decision", "adopt-otlp", "text", partial=True)
+    for _ in range(2):
+        memtally.record_use(
+            "MemoryRead",
+            [record, MemoryRecord("decision", "adopt-otlp")],
+            event_id="toolu_1",
+            occurred_at=datetime(2026, 5, 11, 13, 10, 47, 471344, tzinfo=UTC),
+            session_id="s9",
+            actor="subagent",
+            input_tokens=12,
+        )
+    memtally.record_exposure(record, source="AutoRecall")
+    memtally.record_use("MemoryRead", [])
+    first, second, exposure = lines()
+    assert first == second
+    assert (first["occurred_at"], first["session_id"], first["actor"]) == (
+        "2026-05-11T13:10:47.471344Z",
+        "s9",
+        "subagent",
+    )
+    assert first["input_tokens"] == 12
+    assert first["records"] == [
+        {"kind": "decision", "slug": "adopt-otlp", "file_bytes": 4, "file_tokens_estimate": 1, "partial": True}
+    ]
+    assert (exposure["event"], exposure["source"]) == ("resident_exposure", "AutoRecall")
+    assert (exposure["session_id"], exposure["actor"]) == ("process", "user")
+    assert memtally.build_report(workspace)["decision", "adopt-otlp"].use_count == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (lambda: memtally.record_use("MemoryQuery", []), "MemoryQuery.*search"),
+        (lambda: memtally.record_use("MemoryRead", "decision/a"), "MemoryRecord"),
+        (lambda: memtally.record_use("MemoryRead", [("decision", "a")]), "MemoryRecord"),
+        (lambda: memtally.record_use("MemoryRead", 3), "MemoryRecord"),
+        (lambda: memtally.record_use("MemoryRead", [], input_tokens=-1), "input_tokens=-1"),
+        (lambda: memtally.record_use("MemoryRead", [], actor="boss"), "actor='boss'"),
+        (lambda: memtally.record_use("MemoryRead", [], session_id=""), "session_id"),
+        (lambda: memtally.record_use("MemoryRead", [], event_id=""), "event_id"),
+        (lambda: memtally.record_use("MemoryRead", [], occurred_at="now"), "occurred_at='now'"),
+        (lambda: memtally.record_exposure([], source="MemoryRead"), "record_use"),
+        (lambda: MemoryRecord("decision", ""), "slug=''"),
+        (lambda: MemoryRecord("Decision", "a"), "kind='Decision'"),
+        (lambda: MemoryRecord("decision", "a", 3), "content"),
+        (lambda: MemoryRecord("decision", "a", injected=3), "injected"),
+        (lambda: memtally.configure(".", durability="maybe"), "durability='maybe'"),
+        (lambda: memtally.configure(".", tokenizer="gpt-9"), "tokenizer='gpt-9'"),
+        (lambda: memtally.configure(".", actor="boss"), "actor='boss'"),
+    ],
+)
+def test_wrong_use_raises_one_line_and_writes_nothing(
+    workspace: Path, lines: Lines, call: Callable[[], Any], names: str
+) -> None:
+    """An argument that can never be right names itself and what to do; nothing reaches the log."""
+    memtally.configure(workspace=".")
+    with pytest.raises(InvalidValueError, match=names) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    assert lines() == []
+
+
+def test_configure_says_what_is_wrong_with_the_place(workspace: Path, tmp_path: Path) -> None:
+    """An unknown workspace, a malformed configuration, a folder that is a file: one line each."""
+    with pytest.raises(WorkspaceError, match=r"nonesuch.*no such folder"):
+        memtally.configure(tmp_path / "nonesuch")
+    (workspace / ".memtally").mkdir()
+    (workspace / ".memtally" / "config.toml").write_text('preset = "nonesuch"')
+    with pytest.raises(ConfigError, match=r"config\.toml: preset: 'nonesuch'.*generic"):
+        memtally.configure(workspace)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / ".memtally").write_text("in the way")
+    with pytest.raises(MemtallyError, match="cannot be written"):
+        memtally.configure(other)
+
+
+def test_without_a_pipeline_one_warning_names_configure(
+    workspace: Path, caplog: pytest.LogCaptureFixture, run: Callable[..., Any]
+) -> None:
+    """Reads go on, the first says what is missing, and ``status`` shows it."""
+    (workspace / ".memtally").mkdir()
+    with caplog.at_level(logging.WARNING, "memtally"):
+        for _ in range(3):
+            assert read("decision", "a") == "content of the record"
+    assert [r.message for r in caplog.records] == [
+        "memtally: a read happened but nothing records it; call memtally.configure() once at start-up"
+    ]
+    faults.flush()
+    assert "no pipeline" in run("status").stdout
+
+
+def test_a_second_configure_replaces_the_first(workspace: Path, tmp_path: Path, lines: Lines) -> None:
+    """The same workspace twice: each event once. Another workspace: only there from then on."""
+    memtally.configure(workspace=".")
+    memtally.configure(workspace=".")
+    read("decision", "a")
+    assert len(lines()) == 1
+    other = tmp_path / "other"
+    other.mkdir()
+    memtally.configure(workspace=other)
+    read("decision", "b")
+    assert len(lines()) == 1
+    assert len((other / ".memtally" / "usage.jsonl").read_text().splitlines()) == 1
+    memtally.shutdown()
+    read("decision", "c")
+    assert len(lines()) == 1
+
+
+def test_disabled_records_nothing_and_makes_nothing(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``MEMTALLY_DISABLED`` leaves no trace, not even a folder."""
+    monkeypatch.setenv("MEMTALLY_DISABLED", "1")
+    memtally.configure(workspace=".")
+    assert read("decision", "a") == "content of the record"
+    assert list(workspace.iterdir()) == []
+
+
+HOSTS = {
+    "limits": ("", {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "16", "OTEL_ATTRIBUTE_COUNT_LIMIT": "1"}),
+    "log record limits": ("", {"OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT": "4"}),
+    "malformed limits": ("", {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "many"}),
+    "sampled out": (
+        "from opentelemetry import trace\n"
+        "from opentelemetry.sdk.trace import TracerProvider\n"
+        "from opentelemetry.sdk.trace.sampling import ALWAYS_OFF\n"
+        "trace.set_tracer_provider(TracerProvider(sampler=ALWAYS_OFF))\n"
+        "trace.get_tracer('t').start_as_current_span('s').__enter__()\n",
+        {},
+    ),
+    "sampler by name": ("", {"OTEL_TRACES_SAMPLER": "always_off"}),
+    "provider before": (
+        "from opentelemetry._logs import set_logger_provider\n"
+        "from opentelemetry.sdk._logs import LoggerProvider\n"
+        "set_logger_provider(LoggerProvider())\n",
+        {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "16"},
+    ),
+    "disabled SDK": ("", {"OTEL_SDK_DISABLED": "true"}),
+}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_hosts_settings_cannot_hurt_the_log(run_python: RunPython, lines: Lines, host: str) -> None:
+    """Limits, samplers, providers, a disabled SDK: the line is there, whole, once."""
+    before, environment = HOSTS[host]
+    done = run_python(f"{before}\n{READ}\nmemtally.configure('.')\ngo()\nimport os; os._exit(0)", **environment)
+    assert done.returncode == 0, done.stderr
+    [event] = lines()
+    assert event["records"][0]["slug"] == LONG_SLUG
+    assert event["session_id"] == "session-with-a-long-name"
+    assert len(event["id"]) == 36
+
+
+def test_a_disabled_sdk_is_said_once_and_shown(run_python: RunPython, run: Callable[..., Any]) -> None:
+    """One warning at ``configure()``, and ``status`` knows of it, in the process and afterwards."""
+    done = run_python(f"{READ}\nmemtally.configure('.')\ngo()\ngo()", OTEL_SDK_DISABLED="true")
+    assert done.stderr.count("OTEL_SDK_DISABLED") == 1
+    assert "OTEL_SDK_DISABLED" in run("status").stdout
+
+
+def test_the_hosts_own_provider_gets_the_events_too(run_python: RunPython, lines: Lines) -> None:
+    """A host's processor sees the event with its attributes; the log has it once."""
+    code = f"""
+from opentelemetry._logs import set_logger_provider
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+exporter = InMemoryLogRecordExporter()
+provider = LoggerProvider()
+provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+set_logger_provider(provider)
+{READ}
+memtally.configure(".")
+go()
+[got] = exporter.get_finished_logs()
+import json
+print(json.dumps(dict(name=got.log_record.event_name, scope=got.instrumentation_scope.name,
+    severity=got.log_record.severity_number.name, body=got.log_record.body,
+    timestamp=got.log_record.timestamp, attributes=dict(got.log_record.attributes)), default=lambda v: dict(v)))
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    got = json.loads(done.stdout)
+    [event] = lines()
+    attributes_ = got.pop("attributes")
+    assert got == {
+        "name": "memtally.use",
+        "scope": "memtally",
+        "severity": "INFO",
+        "body": None,
+        "timestamp": got["timestamp"],
+    }
+    assert attributes_.pop("memtally.workspace.id")
+    assert attributes_ == {
+        "log.record.uid": event["id"],
+        "session.id": "session-with-a-long-name",
+        "memtally.source": "MemoryRead",
+        "memtally.actor": "agent",
+        "memtally.tokenizer": event["tokenizer"],
+        "memtally.records": [event["records"][0]],
+        "gen_ai.memory.record.id": f"decision/{LONG_SLUG}",
+    }
+
+
+def test_a_hosts_failing_processor_costs_the_log_nothing(run_python: RunPython, lines: Lines) -> None:
+    """A processor of the host's that raises reaches neither the read nor the log."""
+    code = f"""
+from opentelemetry._logs import set_logger_provider
+from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
+class Broken(LogRecordProcessor):
+    def on_emit(self, record): raise RuntimeError("host's own trouble")
+    def shutdown(self): pass
+    def force_flush(self, timeout_millis=0): return True
+provider = LoggerProvider()
+provider.add_log_record_processor(Broken())
+set_logger_provider(provider)
+{READ}
+memtally.configure(".")
+go()
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    assert len(lines()) == 1
+
+
+def test_trace_and_span_are_the_active_ones(run_python: RunPython, lines: Lines) -> None:
+    """A read inside a span carries its ids."""
+    code = f"""
+from opentelemetry.sdk.trace import TracerProvider
+{READ}
+memtally.configure(".")
+with TracerProvider().get_tracer("t").start_as_current_span("s") as span:
+    go()
+    context = span.get_span_context()
+    print(f"{{context.trace_id:032x}} {{context.span_id:016x}}")
+"""
+    done = run_python(code)
+    [event] = lines()
+    assert f"{event['trace_id']} {event['span_id']}\n" == done.stdout
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "sys.exit(3)"])
+def test_any_end_of_the_process_after_a_read(run_python: RunPython, lines: Lines, end: str) -> None:
+    """Whatever ends the process right after the read, the event is in the log."""
+    run_python(f"{READ}\nimport os, sys\nmemtally.configure('.')\ngo()\n{end}")
+    assert len(lines()) == 1
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_process_pools(workspace: Path, lines: Lines, method: str) -> None:
+    """Workers of each kind record every read once; forked ones need no ``configure()`` of their own."""
+    script = workspace / "pool.py"
+    script.write_text(
+        READ
+        + f"""
+import multiprocessing, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+
+def work(number: int) -> None:
+    if {method!r} != "fork":
+        memtally.configure({str(workspace)!r})
+    for _ in range(10):
+        go()
+
+if __name__ == "__main__":
+    memtally.configure({str(workspace)!r})
+    with multiprocessing.get_context({method!r}).Pool(4) as pool:
+        pool.map(work, range(8))
+    go()
+"""
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert len(lines()) == 81
+    assert len({e["id"] for e in lines()}) == 81
+
+
+def test_by_environment_name(run_python: RunPython, lines: Lines) -> None:
+    """``OTEL_LOGS_EXPORTER=memtally`` alone records, through the SDK's own set-up."""
+    code = f"""
+from opentelemetry.sdk._configuration import _initialize_components
+_initialize_components()
+{READ}
+go()
+"""
+    done = run_python(code, OTEL_LOGS_EXPORTER="memtally", OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none")
+    assert done.returncode == 0, done.stderr
+    [event] = lines()
+    assert event["records"][0]["slug"] == LONG_SLUG
+
+
+def test_by_name_and_by_configure_is_once(run_python: RunPython, lines: Lines) -> None:
+    """Both ways at once: the log has the event once, and the limits of the host do not touch it."""
+    code = f"""
+from opentelemetry.sdk._configuration import _initialize_components
+_initialize_components()
+{READ}
+memtally.configure(".")
+go()
+"""
+    done = run_python(
+        code,
+        OTEL_LOGS_EXPORTER="memtally",
+        OTEL_TRACES_EXPORTER="none",
+        OTEL_METRICS_EXPORTER="none",
+        OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT="16",
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(lines()) == 1
+
+
+@pytest.mark.parametrize("processor", ["simple", "batch"])
+def test_the_declarative_sample_works(workspace: Path, run_python: RunPython, lines: Lines, processor: str) -> None:
+    """The YAML file of the documentation records; with ``simple`` even before ``os._exit``."""
+    sample = Path(__file__).resolve().parent.parent / "examples" / "otel-config.yaml"
+    text = sample.read_text("utf-8")
+    assert "simple" in text
+    (workspace / "otel.yaml").write_text(text.replace("simple", processor))
+    code = f"""
+from opentelemetry.configuration import configure_sdk, load_config_file
+configure_sdk(load_config_file("otel.yaml"))
+{READ}
+go()
+if {processor!r} == "simple":
+    import os; os._exit(0)
+"""
+    done = run_python(code, MEMTALLY_WORKSPACE=str(workspace))
+    assert done.returncode == 0, done.stderr
+    assert len(lines()) == 1
+    assert lines()[0]["records"][0]["slug"] == LONG_SLUG
+
+
+@pytest.mark.parametrize(("protocol", "receiver"), [("grpc", grpc_receiver), ("http/protobuf", http_receiver)])
+def test_otlp_forwarding(run_python: RunPython, lines: Lines, protocol: str, receiver: Any) -> None:
+    """With ``otlp=True`` a real receiver gets each event whole, by either protocol, despite the host's limits."""
+    with receiver() as received:
+        done = run_python(
+            f"{READ}\nmemtally.configure('.', otlp=True)\ngo()\nmemtally.record_exposure([MemoryRecord('rule', 'a', 'x'),"
+            " MemoryRecord('rule', 'b')])",
+            OTEL_EXPORTER_OTLP_ENDPOINT=received.endpoint,
+            OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
+            OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20token",
+            OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT="16",
+        )
+        assert done.returncode == 0, done.stderr
+        use, exposure = received.wait(2)
+        headers = {name.lower(): value for name, value in received.headers[0].items()}
+        assert headers["authorization"] == "Bearer token"
+        resource, scope, _ = received.placed[0]
+    first, second = lines()
+    assert (use.event_name, exposure.event_name) == ("memtally.use", "memtally.resident_exposure")
+    assert scope.name == "memtally"
+    assert attributes(resource.attributes)["memtally.workspace.id"]
+    got = attributes(use.attributes)
+    assert got["log.record.uid"] == first["id"]
+    assert got["session.id"] == "session-with-a-long-name"
+    assert got["memtally.records"] == first["records"]
+    assert got["gen_ai.memory.record.id"] == f"decision/{LONG_SLUG}"
+    assert attributes(exposure.attributes)["log.record.uid"] == second["id"]
+    assert "gen_ai.memory.record.id" not in attributes(exposure.attributes)
+    stamp = datetime.fromisoformat(first["occurred_at"])
+    assert use.time_unix_nano // 1000 == (stamp - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000 // 1
+
+
+@pytest.mark.parametrize(
+    ("protocol", "endpoint"), [("grpc", "http://127.0.0.1:9"), ("http/protobuf", "http://127.0.0.1:9"), ("grpc", "stalled")]
+)
+def test_a_dead_collector_slows_no_read_and_bounds_the_exit(
+    run_python: RunPython, lines: Lines, protocol: str, endpoint: str
+) -> None:
+    """Closed port or a collector that never answers: reads are quick, the exit is bounded, the log complete."""
+    import socket
+
+    with socket.socket() as silent:
+        if endpoint == "stalled":
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        code = f"""
+{READ}
+import time
+memtally.configure('.', otlp=True)
+before = time.monotonic()
+for _ in range(20): go()
+print(time.monotonic() - before)
+"""
+        before = time.monotonic()
+        done = run_python(code, OTEL_EXPORTER_OTLP_ENDPOINT=endpoint, OTEL_EXPORTER_OTLP_PROTOCOL=protocol)
+        took = time.monotonic() - before
+    assert done.returncode == 0, done.stderr
+    assert len(lines()) == 20
+    assert float(done.stdout) < 2.0  # reads do not wait for the network: a bound far from any speed
+    assert took < 15.0  # the SDK's own shutdown would take 30 s and more
+
+
+def test_otlp_without_the_extra(workspace: Path, run_python: RunPython) -> None:
+    """A missing extra is one line that names the remedy; an unknown protocol names those there are."""
+    hide = "import sys; sys.modules['opentelemetry.exporter.otlp.proto.grpc._log_exporter'] = None\n"
+    done = run_python(f"{hide}import memtally\nmemtally.configure('.', otlp=True)")
+    assert "pip install 'memtally[otlp]'" in done.stderr.splitlines()[-1]
+    done = run_python("import memtally\nmemtally.configure('.', otlp=True)", OTEL_EXPORTER_OTLP_PROTOCOL="carrier")
+    assert "carrier" in done.stderr.splitlines()[-1]
+
+
+def test_an_unwritable_log_never_reaches_a_read(
+    workspace: Path, lines: Lines, caplog: pytest.LogCaptureFixture, run: Callable[..., Any]
+) -> None:
+    """The read returns, one warning says why, the event waits and is written later; ``status`` knows."""
+    memtally.configure(workspace=".")
+    log = workspace / ".memtally" / "usage.jsonl"
+    log.mkdir()
+    with caplog.at_level(logging.WARNING, "memtally"):
+        for _ in range(3):
+            assert read("decision", "a") == "content of the record"
+    assert len(caplog.records) == 1
+    assert "log unwritable" in run("status").stdout
+    log.rmdir()
+    read("decision", "b")
+    assert [e["records"][0]["slug"] for e in lines()] == ["a", "a", "a", "b"]
+
+
+def test_a_read_only_folder(workspace: Path, run_python: RunPython) -> None:
+    """Where not even the folder can be made, ``configure()`` says so; reads go on without it."""
+    if os.geteuid() == 0:
+        pytest.skip("root may write anywhere")
+    workspace.chmod(0o555)
+    done = run_python(f"{READ}\ntry:\n    memtally.configure('.')\nexcept memtally.MemtallyError as e:\n    print(e)\ngo()")
+    workspace.chmod(0o755)
+    assert "cannot be written" in done.stdout
+
+
+def test_deleting_the_sessions_files_changes_nothing(workspace: Path) -> None:
+    """The report rests on the log alone."""
+    memtally.configure(workspace=".")
+    session_file = workspace / "session-1.jsonl"
+    session_file.write_text("transcript")
+    with memtally.session("session-1"):
+        read("decision", "a")
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    before = memtally.build_report(workspace, now=now)
+    session_file.unlink()
+    assert memtally.build_report(workspace, now=now) == before
+
+
+def test_reading_an_old_file_today_is_a_use_of_today(workspace: Path) -> None:
+    """``last_used_at`` is when it was read, not how old the file is."""
+    memtally.configure(workspace=".")
+    old = workspace / "a.md"
+    old.write_text("text")
+    os.utime(old, (0, 0))
+    before = datetime.now(UTC)
+    memtally.record_use("MemoryRead", MemoryRecord("decision", "a", old))
+    used = memtally.build_report(workspace)["decision", "a"].last_used_at
+    assert used is not None
+    assert before.replace(microsecond=0) <= used <= datetime.now(UTC)

@@ -1,0 +1,294 @@
+"""Reading a log in any state: whole events are found, losses are counted, nothing is invented."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from conftest import SHARED
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_events import usage_events
+
+from memtally.errors import LogReadError
+from memtally.events import UsageEvent, encode_event
+from memtally.ledger import ReadCounts, read_events, read_logs
+from memtally.ledger import reader as reader_module
+from memtally.ledger.decode import decode_line, parse_time
+from memtally.ledger.reader import iter_lines
+
+
+def line(number: int, slug: str = "x", **fields: object) -> bytes:
+    """A plain line as any other writer would write it, without the newline."""
+    value: dict[str, object] = {
+        "id": f"00000000-0000-7000-8000-{number:012d}",
+        "occurred_at": "2026-05-11T13:10:47.471344537Z",
+        "session_id": None,
+        "event": "use",
+        "source": "MemoryRead",
+        "records": [{"kind": "decision", "slug": slug, "file_bytes": 1, "file_tokens_estimate": 1}],
+    }
+    value.update(fields)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def read(data: bytes) -> tuple[list[int], ReadCounts]:
+    """The numbers of the events in some bytes, and what reading counted."""
+    counts = ReadCounts()
+    events = list(read_events(iter_lines(io.BytesIO(data)), counts))
+    return [int(event.id[-12:]) for event in events], counts
+
+
+@pytest.mark.parametrize(
+    ("data", "numbers", "damaged", "recovered"),
+    [
+        pytest.param(b"", [], 0, 0, id="empty file"),
+        pytest.param(line(1) + b"\n" + line(2), [1, 2], 0, 0, id="no final newline"),
+        pytest.param(b"\xef\xbb\xbf" + line(1) + b"\n", [1], 0, 0, id="BOM first"),
+        pytest.param(line(1) + b"\n\xef\xbb\xbf" + line(2) + b"\n", [1, 2], 0, 0, id="BOM amid"),
+        pytest.param(line(1) + b"\r\n" + line(2) + b"\r\n", [1, 2], 0, 0, id="CRLF"),
+        pytest.param(b"\n\n" + line(1) + b"\n \t\n" + line(2), [1, 2], 0, 0, id="blank lines"),
+        pytest.param(b"\0" * 400 + line(1) + b"\n", [1], 1, 1, id="NUL run before"),
+        pytest.param(line(1) + b"\n" + b"\0" * 400 + b"\n" + line(2), [1, 2], 1, 0, id="NUL line"),
+        pytest.param(line(1) + line(2) + b"\n" + line(3), [1, 2, 3], 1, 2, id="welded"),
+        pytest.param(line(1)[:40] + b"\n" + line(2), [2], 1, 0, id="torn tail, then a line"),
+        pytest.param(line(1)[:-70] + line(2) + b"\n", [2], 1, 1, id="torn inside the slug, then welded"),
+        pytest.param(line(1)[:-30] + line(2) + b"\n", [2], 1, 1, id="torn inside a number, then welded"),
+        pytest.param(line(1)[:20] + line(2)[:90] + line(3), [3], 1, 1, id="torn twice"),
+        pytest.param(
+            b"<<<<<<< HEAD\n" + line(1) + b"\n=======\n" + line(2) + b"\n>>>>>>> x\n", [1, 2], 3, 0, id="conflict markers"
+        ),
+        pytest.param(line(1).replace(b'"x"', b'"x\xff"') + b"\n" + line(2), [2], 1, 0, id="bad UTF-8 in a slug"),
+        pytest.param(b"\xff\xfe" + line(1) + b"\n", [1], 1, 1, id="bad UTF-8 before an event"),
+        pytest.param(b"[" * 10_000 + b"\n" + line(1), [1], 1, 0, id="absurd nesting"),
+        pytest.param(b'{"a":' * 20_000 + b"\n" + line(1), [1], 1, 0, id="absurd nesting of objects"),
+        pytest.param(line(1, records=[{"kind": "k", "slug": "s", "file_bytes": -1}]), [], 1, 0, id="negative size"),
+        pytest.param(line(1).replace(b':1,', b":" + b"9" * 5_000 + b",") + b"\n" + line(2), [2], 1, 0, id="5000 digits"),
+        pytest.param(line(1).replace(b':1,', b":NaN,") + b"\n" + line(2), [2], 1, 0, id="NaN"),
+        pytest.param(line(1).replace(b':1,', b":1e999,") + b"\n" + line(2), [2], 1, 0, id="infinite"),
+        pytest.param(b'null\n[]\n"x"\n7\n{}\n' + line(1), [1], 5, 0, id="JSON, but no event"),
+        pytest.param(line(1).replace(b'"id"', b'"no"'), [], 1, 0, id="no id"),
+        pytest.param(b'{"log":' + line(1) + b"}", [], 1, 0, id="an event quoted inside other JSON is not ours"),
+        pytest.param(json.dumps({"m": line(1).decode()}).encode(), [], 1, 0, id="an event quoted as text"),
+    ],
+)
+def test_damage_costs_at_most_itself(data: bytes, numbers: list[int], damaged: int, recovered: int) -> None:
+    """Each kind of damage: which events survive, how many lines are damaged, how many were recovered."""
+    found, counts = read(data)
+    assert (found, counts.damaged_lines, counts.recovered_events) == (numbers, damaged, recovered)
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\x0b", "\x0c", "\r", "\x1c"])
+def test_only_the_newline_ends_a_line(separator: str) -> None:
+    """Other line separators, raw or escaped, are part of a slug."""
+    raw = line(1, f"a{separator}b")
+    escaped = json.dumps(json.loads(raw)).encode()
+    found, counts = read(raw + b"\n" + escaped.replace(b"0001", b"0002") + b"\n")
+    assert (found, counts.damaged_lines) == ([1, 2], 0)
+    assert decode_line(raw)[0][0].records[0].slug == f"a{separator}b"
+
+
+def test_escaped_lone_surrogates_are_kept_apart() -> None:
+    """What another writer escaped is read: three events, three slugs, none damaged."""
+    data = b"\n".join(line(n).replace(b'"x"', s) for n, s in enumerate([b'"\\ud800x"', b'"\\udcb2"', b'"\\udcb3"'], 1))
+    counts = ReadCounts()
+    events = list(read_events(iter_lines(io.BytesIO(data)), counts))
+    assert counts.damaged_lines == 0
+    assert [e.records[0].slug for e in events] == ["\\ud800x", "\\udcb2", "\\udcb3"]
+
+
+def test_older_logs_are_read_as_they_are() -> None:
+    """``segment_id`` is the session, nine fraction digits are cut to microseconds."""
+    old = line(1).replace(b'"session_id":null', b'"segment_id":"abc"')
+    [event], damaged = decode_line(old)
+    assert not damaged
+    assert event.session_id == "abc"
+    assert event.occurred_at == 1_778_505_047_471_344
+
+
+def test_unknown_fields_events_and_sources_are_kept() -> None:
+    """A newer writer never blinds an older reader."""
+    [event], damaged = decode_line(line(1, event="archived", source="New", zzz={"a": [1]}))
+    assert not damaged
+    assert (event.event, event.source) == ("archived", "New")
+
+
+def test_a_record_named_twice_in_one_event_counts_once() -> None:
+    """One read operation holds a record at most once, also when two spellings name it."""
+    records = [{"kind": "k", "slug": s} for s in ("caf\u00e9", "cafe\u0301", "caf\u00e9")]
+    assert len(decode_line(line(1, records=records))[0][0].records) == 1
+
+
+def test_large_integers_are_exact() -> None:
+    """Sizes beyond 2**53 keep every digit."""
+    [event], _ = decode_line(line(1, records=[{"kind": "k", "slug": "s", "file_bytes": 9007199254740993}]))
+    assert event.records[0].file_bytes == 9007199254740993
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("1970-01-01T00:00:00.2807476Z", 280_747),
+        ("1970-01-01T00:00:00.0Z", 0),
+        ("1970-01-01T00:00:00.123456789Z", 123_456),
+        ("1970-01-01T08:00:00+08:00", 0),
+        ("1969-12-31T19:00:00-05:00", 0),
+        ("1970-01-01T00:00:00", 0),
+        ("1970-01-01t00:00:00z", 0),
+        ("1970-01-01 00:00:01", 1_000_000),
+        ("2016-12-31T23:59:60Z", 1_483_228_800_000_000),
+        ("not a time", None),
+        ("", None),
+        ("2026-13-01T00:00:00Z", None),
+        ("2026-02-30T00:00:00Z", None),
+        ("2026-01-01T24:00:00Z", None),
+        ("2026-01-01", None),
+        ("2026-W01-1T00:00:00Z", None),
+        ("\u0661970-01-01T00:00:00Z", None),
+        (1_778_505_047, None),
+        (None, None),
+    ],
+)
+def test_times_in_every_form_have_one_meaning(text: object, microseconds: int | None) -> None:
+    """Fractions of any length, ``Z``, offsets and naive times; a naive time is UTC."""
+    assert parse_time(text) == microseconds
+
+
+def test_missing_and_unreadable_logs_are_named(tmp_path: Path) -> None:
+    """An explicit log that is not there, or is a folder, is an error that says which and why."""
+    with pytest.raises(LogReadError, match=r"gone\.jsonl: no such log"):
+        list(read_logs([tmp_path / "gone.jsonl"], ReadCounts()))
+    with pytest.raises(LogReadError, match="cannot be read"):
+        list(read_logs([tmp_path], ReadCounts()))
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 1_048_576])
+def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    """Lines are whole wherever the blocks of the reading end."""
+    monkeypatch.setattr(reader_module, "_BLOCK", block)
+    data = line(1) + b"\n\n" + line(2, "\u3042" * 50) + b"\n" + line(3)
+    assert read(data)[0] == [1, 2, 3]
+
+
+def test_an_overlong_line_is_damaged_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line beyond the bound costs itself, not the memory and not its neighbours."""
+    monkeypatch.setattr(reader_module, "MAX_LINE", 1_000)
+    monkeypatch.setattr(reader_module, "_BLOCK", 256)
+    data = line(1) + b"\n" + b"x" * 100_000 + b"\n" + line(2) + b"\n"
+    found, counts = read(data)
+    assert (found, counts.damaged_lines) == ([1, 2], 1)
+
+
+def test_hostile_lines_take_linear_time() -> None:
+    """The work on a hostile line is bounded: four times the line is far from sixteen times the steps."""
+    import sys
+
+    def steps(copies: int) -> int:
+        number = 0
+
+        def trace(*_: object) -> None:
+            nonlocal number
+            number += 1
+
+        sys.setprofile(trace)
+        try:
+            decode_line(b'{"a":[1,' * copies)
+        finally:
+            sys.setprofile(None)
+        return number
+
+    assert steps(8_000) < 8 * steps(2_000)
+
+
+@settings(max_examples=60)
+@given(st.lists(usage_events, min_size=2, max_size=5, unique_by=lambda e: e.id), st.data())
+def test_a_cut_costs_only_the_event_it_cuts(events: list[UsageEvent], data: st.DataObject) -> None:
+    """Bytes cut out of one line leave every other event, once, with its content."""
+    encoded = [encode_event(event) for event in events]
+    victim = data.draw(st.integers(0, len(events) - 1))
+    start = data.draw(st.integers(0, len(encoded[victim]) - 1))
+    stop = data.draw(st.integers(start + 1, len(encoded[victim])))
+    encoded[victim] = encoded[victim][:start] + encoded[victim][stop:]
+    found = list(read_events(iter_lines(io.BytesIO(b"".join(encoded))), ReadCounts()))
+    others = [event for n, event in enumerate(events) if n != victim]
+    assert [event for event in found if event.id != events[victim].id and event in others] == others
+
+
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes_never_raise(data: bytes) -> None:
+    """Whatever stands in a file, reading ends and counts."""
+    counts = ReadCounts()
+    list(read_events(iter_lines(io.BytesIO(data)), counts))
+    assert 0 <= counts.damaged_lines <= data.count(b"\n") + 1
+
+
+def otlp_logs(*records: dict[str, object]) -> bytes:
+    """One OTLP/JSON line."""
+    return json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": list(records)}]}]}).encode()
+
+
+def otlp_attributes() -> list[dict[str, object]]:
+    """The attributes of one use of decision/adopt-otlp, as OTLP/JSON spells them."""
+    record = {"kind": {"stringValue": "decision"}, "slug": {"stringValue": "adopt-otlp"}}
+    sizes = {"file_bytes": {"intValue": "9007199254740993"}}
+    pairs = [{"key": key, "value": value} for key, value in (record | sizes).items()]
+    texts = {"log.record.uid": "u-1", "session.id": "s", "memtally.source": "MemoryRead"}
+    return [
+        *({"key": key, "value": {"stringValue": value}} for key, value in texts.items()),
+        {"key": "memtally.records", "value": {"arrayValue": {"values": [{"kvlistValue": {"values": pairs}}]}}},
+    ]
+
+
+def test_otlp_logs_and_spans_are_read_as_the_same_event() -> None:
+    """The event of an OTLP log record equals that of a span with the same attributes."""
+    ours = {
+        "timeUnixNano": "1778505047471344000",
+        "eventName": "memtally.use",
+        "traceId": "a" * 32,
+        "spanId": "b" * 16,
+        "attributes": otlp_attributes(),
+    }
+    span = {
+        "name": "memtally.use",
+        "startTimeUnixNano": "1778505047471344000",
+        "traceId": "a" * 32,
+        "spanId": "b" * 16,
+        "attributes": otlp_attributes(),
+    }
+    spans = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
+    (from_logs, damaged), (from_spans, _) = decode_line(otlp_logs(ours)), decode_line(spans)
+    assert not damaged
+    assert from_logs == from_spans
+    [event] = from_logs
+    assert (event.id, event.session_id, event.source) == ("u-1", "s", "MemoryRead")
+    assert event.occurred_at == 1_778_505_047_471_344
+    assert event.records[0].file_bytes == 9007199254740993
+
+
+def test_otlp_that_is_not_ours_is_no_event_and_no_damage() -> None:
+    """Other people's log records pass by."""
+    assert decode_line(otlp_logs({"eventName": "browser.page_view"})) == ([], False)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared data is not beside this checkout")
+def test_the_protocols_own_examples_are_read() -> None:
+    """opentelemetry-proto's example files, as one line each, hold no event of ours and no damage."""
+    for name in ("logs.json", "events.json"):
+        data = json.loads((SHARED / "ledgers" / "otlp-proto" / name).read_text("utf-8"))
+        assert decode_line(json.dumps(data).encode()) == ([], False)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared data is not beside this checkout")
+def test_json_test_suite_lines_are_skipped_and_counted() -> None:
+    """Each file of JSONTestSuite as lines of a log: no crash, its neighbours survive, no event from it."""
+    files = sorted((SHARED / "conformance" / "JSONTestSuite" / "test_parsing").iterdir())
+    assert len(files) == 95 + 186 + 35
+    for file in files:
+        found, counts = read(line(1) + b"\n" + file.read_bytes() + b"\n" + line(2) + b"\n")
+        assert found == [1, 2], file.name
+        # an invalid file is damage; blank bytes are not
+        if file.name.startswith("n_") and file.read_bytes().strip(b" \t\r\n\xef\xbb\xbf"):
+            assert counts.damaged_lines >= 1, file.name
