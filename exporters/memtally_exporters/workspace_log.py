@@ -29,7 +29,7 @@ from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportRes
 
 from memtally import faults, semconv
 from memtally.errors import MemtallyError
-from memtally.events import UsageEvent, encode_event
+from memtally.events import UsageEvent, encode_event, event_id_from
 from memtally.ledger import LogWriter
 from memtally.ledger.decode import event_from_fields
 from memtally.ledger.otlp import event_from_attributes
@@ -111,7 +111,9 @@ def _from_attributes(kind: str, readable: ReadableLogRecord) -> UsageEvent | Non
     record = readable.log_record
     attributes: Mapping[str, Any] = record.attributes or {}
     limit = getattr(getattr(readable, "limits", None), "max_log_record_attribute_length", None)
-    if readable.dropped_attributes or _reaches(attributes, limit):
+    uid = str(attributes.get(semconv.LOG_RECORD_UID))
+    # the oldest SDK does not tell its limits: there a cut id gives the damage away
+    if readable.dropped_attributes or _reaches(attributes, limit) or event_id_from(uid) != uid:
         faults.note(
             "damaged_by_limits",
             "an event was refused: the SDK's attribute limits cut it (OTEL_*_LIMIT); raise them, "

@@ -2,29 +2,29 @@
 
 An instrumented read inside another instrumented read of the same record is the same read: the
 outermost one is the route by which the record came, so it makes the event. Reads of other records
-inside it are reads of their own and are written at once. Where the outer call's records cannot be
-known before it returns, what happens inside it waits until then.
+inside it are reads of their own and are written at once. A read waits for the end of the call around it
+only where it may be that call's own: the outer call's arguments name its record, or the outer call is
+an injection, whose records are known when it returns. What is written already is not written again.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import os
 import threading
-import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from memtally import faults
-from memtally.context import current_actor, current_session_id
-from memtally.events import USE
-from memtally.recording import as_records, emit_records, guarded
+from memtally.events import EXPOSURE, USE, UsageEvent, normal_slug
+from memtally.recording import Moment, as_records, emit_event, guarded, make_event
 from memtally.records import MemoryRecord
 
-__all__ = ["Instrumented", "OpenCall", "ReadCall"]
+__all__ = ["Instrumented", "OpenCall", "ReadCall", "forget_placed"]
 
 Key = tuple[str, str]
 RecordsOf = Callable[["ReadCall"], object]
@@ -63,7 +63,8 @@ class Instrumented:
         self.event = event
         self.source = source
         self.records = records
-        self.kind = kind or _KIND_OF_SOURCE.get(source)
+        self.fixed_kind = kind
+        self.default_kind = _KIND_OF_SOURCE.get(source)
         self.once_per = once_per
         # what a partial has bound already may name the record: look at the function behind it
         self.bound_args: tuple[Any, ...] = ()
@@ -76,10 +77,16 @@ class Instrumented:
             self.signature = None
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
-        """The call's arguments by name, defaults included, keyword extras lifted to the top."""
+        """The call's arguments by name, defaults included, keyword extras lifted to the top.
+
+        Where they do not fit the signature (a wrapper that supplies one itself), those given by name.
+        """
         if self.signature is None:
             return dict(kwargs)
-        bound = self.signature.bind(*self.bound_args, *args, **(self.bound_kwargs | kwargs))
+        try:
+            bound = self.signature.bind(*self.bound_args, *args, **(self.bound_kwargs | kwargs))
+        except TypeError:
+            return self.bound_kwargs | kwargs
         bound.apply_defaults()
         named = dict(bound.arguments)
         for parameter in self.signature.parameters.values():
@@ -88,38 +95,19 @@ class Instrumented:
                     named.setdefault(name, value)
         return named
 
+    def kind(self, arguments: Mapping[str, Any]) -> object:
+        """The record's kind: fixed by the decorator, else the argument's, else the source's own."""
+        if self.fixed_kind is not None:
+            return self.fixed_kind
+        kind = arguments.get("kind")
+        return self.default_kind if kind is None else kind
+
     def key(self, arguments: Mapping[str, Any]) -> Key | None:
         """The record that the arguments name, if they do."""
-        kind, slug = arguments.get("kind", self.kind), arguments.get("slug")
+        kind, slug = self.kind(arguments), arguments.get("slug")
         if isinstance(kind, str) and isinstance(slug, str):
-            try:
-                record = MemoryRecord(str(kind), slug)
-            except ValueError:
-                return None
-            return record.kind, record.slug
+            return kind, normal_slug(slug)
         return None
-
-
-class _Moment:
-    """When, in which session and for whom a read happened."""
-
-    __slots__ = ("actor", "occurred_at", "session_id")
-
-    def __init__(self) -> None:
-        self.occurred_at = time.time_ns() // 1000
-        self.session_id = current_session_id()
-        self.actor = current_actor()
-
-
-class _Waiting:
-    """Records that were read, and the moment, until it is known to which call they belong."""
-
-    __slots__ = ("moment", "records", "source")
-
-    def __init__(self, source: str, records: list[MemoryRecord], moment: _Moment) -> None:
-        self.source = source
-        self.records = records
-        self.moment = moment
 
 
 class OpenCall:
@@ -127,47 +115,54 @@ class OpenCall:
 
     def __init__(self, settings: Instrumented, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.settings = settings
-        self.parent = _open_call.get()
+        self.finished = False
+        self.parent: OpenCall | None = _open_call.get()
+        while self.parent is not None and self.parent.finished:
+            self.parent = self.parent.parent  # a task that outlived the call that began it
         self.named: Mapping[str, Any] = {}
         self.expected: Key | None = None
-        self.finished = False
-        self.emitted: set[Key] = set()
-        self.waiting: list[_Waiting] = []
-        self.moment: _Moment | None = None
+        self.moment: Moment | None = None
+        self._emitted: set[Key] = set()
+        self._waiting: deque[UsageEvent] = deque()
         with guarded("arguments"):
-            try:
-                self.named = settings.arguments(args, kwargs)
-            except TypeError:
-                return  # a call with wrong arguments: the function itself is about to say so
+            self.named = settings.arguments(args, kwargs)
             if settings.event == USE:
                 self.expected = settings.key(self.named)
 
-    def enter(self) -> Token[OpenCall | None]:
-        return _open_call.set(self)
+    def enter(self) -> OpenCall | None:
+        """Make this the innermost open call of the context; what ``leave`` needs to undo that."""
+        before = _open_call.get()
+        _open_call.set(self)
+        return before
 
-    def leave(self, token: Token[OpenCall | None]) -> None:
-        _open_call.reset(token)
+    def leave(self, before: OpenCall | None) -> None:
+        """Undo ``enter``, where this is the context it was done in."""
+        if _open_call.get() is self:
+            _open_call.set(before)
 
     def read_now(self) -> None:
         """Keep this moment as that of the read (a generator's first chunk), whenever it is written."""
-        self.moment = _Moment()
+        self.moment = Moment()
 
     def returned(self, result: Any, *, partial: bool = False) -> None:
         """The call gave content to its caller: record it, unless an outer call is that very read."""
         if self.finished:
             return
-        self.finished = True
+        moment = self.moment or Moment()
+        mine: set[Key] = set()
         records: list[MemoryRecord] = []
         with guarded("record"):
             records = self._records(result, partial)
-        with guarded("record"):
-            mine = {record_key(r) for r in records}
             # a veto of records= is a veto of what the same read has reported from inside, too
-            self._release_waiting(mine or self._expected_keys())
-            records = [r for r in records if record_key(r) not in self.emitted]
+            mine = {record_key(r) for r in records} or self._expected_keys()
+        self.finished = True
+        with guarded("record"):
+            self._release_waiting(mine)
+            records = [r for r in records if record_key(r) not in self._emitted]
             if self.settings.once_per == "session":
-                records = first_in_session(records)
-            self._submit(_Waiting(self.settings.source, records, self.moment or _Moment()))
+                records = first_in_session(records, moment.session_id)
+            for group in self._by_claimant(records):
+                self._submit(make_event(self.settings.event, self.settings.source, group, moment))
 
     def failed(self) -> None:
         """The call raised or gave nothing. What it had read of other records still counts."""
@@ -184,11 +179,8 @@ class OpenCall:
         settings = self.settings
         if settings.records is not None:
             found = as_records(settings.records(ReadCall(self.named, result)))
-            if partial:
-                for record in found:
-                    record.partial = True
-            return found
-        if settings.event != USE:
+            return [_partial(r) for r in found] if partial else found
+        if settings.event == EXPOSURE:
             return as_records(result)
         content = result
         if not isinstance(content, (str, bytes, Path)):
@@ -198,51 +190,70 @@ class OpenCall:
                 f"{settings.name}() returned {type(result).__name__}: its uses count, "
                 f"their sizes are unknown; pass records= to say what was read",
             )
-        kind, slug = self.named.get("kind", settings.kind), self.named.get("slug")
+        kind, slug = settings.kind(self.named), self.named.get("slug")
         # what an interrupted generator handed over is not the whole record
         return [MemoryRecord(kind, slug, None if partial else content, partial=partial)]  # type: ignore[arg-type]
 
-    def _release_waiting(self, mine: set[Key]) -> None:
-        waiting, self.waiting = self.waiting, []
-        for entry in waiting:
-            entry.records = [r for r in entry.records if record_key(r) not in mine]
-            self._submit(entry)
-
-    def _submit(self, entry: _Waiting) -> None:
-        """Hand each record to the outer call that may be the same read; emit those that none claims."""
-        free: list[MemoryRecord] = []
-        for record in entry.records:
-            claimant = self._claimant(record_key(record))
-            if claimant is None:
+    def _by_claimant(self, records: list[MemoryRecord]) -> Iterator[list[MemoryRecord]]:
+        """The records that nobody claims as one operation, each of the others by itself."""
+        free = []
+        for record in records:
+            if self._claimant(record_key(record)) is None:
                 free.append(record)
             else:
-                claimant.waiting.append(_Waiting(entry.source, [record], entry.moment))
-        if not free:
-            return
-        emit_records(
-            self.settings.event,
-            entry.source,
-            free,
-            occurred_at=entry.moment.occurred_at,
-            session_id=entry.moment.session_id,
-            actor=entry.moment.actor,
-        )
+                yield [record]
+        if free:
+            yield free
+
+    def _release_waiting(self, mine: set[Key]) -> None:
+        while True:
+            try:
+                event = self._waiting.popleft()
+            except IndexError:
+                return
+            if event.records[0].key not in mine:
+                self._submit(event)
+
+    def _submit(self, event: UsageEvent) -> None:
+        """Hand an event to the outer call that may be the same read; emit it where there is none."""
+        claimant = self._claimant(event.records[0].key) if len(event.records) == 1 else None
+        if claimant is not None:
+            claimant._waiting.append(event)
+            if not claimant.finished:
+                return
+            # it ended in another thread meanwhile: whoever takes the event out is who emits it
+            try:
+                claimant._waiting.remove(event)
+            except ValueError:
+                return
+        emit_event(event)
         for outer in self._outer_calls():
-            outer.emitted.update(map(record_key, free))
+            if outer.settings.event == event.event:
+                outer._emitted.update(record.key for record in event.records)
 
     def _outer_calls(self) -> Iterator[OpenCall]:
-        """The calls of the same kind that are still open around this one, nearest first."""
+        """The calls that are still open around this one, nearest first."""
         outer = self.parent
         while outer is not None:
-            if not outer.finished and outer.settings.event == self.settings.event:
+            if not outer.finished:
                 yield outer
             outer = outer.parent
 
     def _claimant(self, key: Key) -> OpenCall | None:
         for outer in self._outer_calls():
-            if outer.expected is None or outer.expected == key:
+            if outer._may_be(key, self.settings.event):
                 return outer
         return None
+
+    def _may_be(self, key: Key, event: str) -> bool:
+        if self.settings.event == EXPOSURE:
+            return True  # what it places is no use, by whichever reader it was fetched
+        if event == EXPOSURE:
+            return False
+        if self.expected is not None:
+            return self.expected == key
+        # records= will say which record it was: one that an argument names may be it
+        return any(isinstance(value, str) and normal_slug(value) == key[1] for value in self.named.values())
 
 
 def record_key(record: MemoryRecord) -> Key:
@@ -250,14 +261,18 @@ def record_key(record: MemoryRecord) -> Key:
     return (record.kind, record.slug)
 
 
+def _partial(record: MemoryRecord) -> MemoryRecord:
+    """The record as one that was read in part; the host's own object stays as it is."""
+    return MemoryRecord(record.kind, record.slug, record.content, injected=record.injected, partial=True)
+
+
 _SESSIONS_REMEMBERED = 4_096
 _placed: OrderedDict[str | None, set[Key]] = OrderedDict()
 _placed_lock = threading.Lock()
 
 
-def first_in_session(records: list[MemoryRecord]) -> list[MemoryRecord]:
-    """Those of the records that this session has not been given yet; a missing session is one too."""
-    session_id = current_session_id()
+def first_in_session(records: list[MemoryRecord], session_id: str | None) -> list[MemoryRecord]:
+    """Those of the records that a session has not been given yet; a missing session is one too."""
     with _placed_lock:
         placed = _placed.setdefault(session_id, set())
         _placed.move_to_end(session_id)
@@ -272,3 +287,12 @@ def forget_placed() -> None:
     """Forget what ``once_per="session"`` has placed."""
     with _placed_lock:
         _placed.clear()
+
+
+def _after_fork_in_child() -> None:
+    global _placed_lock
+    _placed_lock = threading.Lock()  # another thread of the parent may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

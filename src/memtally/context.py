@@ -8,7 +8,7 @@ every context variable, not plain threads and executors: there the process's def
 from __future__ import annotations
 
 import os
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from types import TracebackType
 
 from memtally.errors import InvalidValueError
@@ -23,8 +23,10 @@ __all__ = [
     "set_defaults",
 ]
 
-_session: ContextVar[str | None] = ContextVar("memtally_session", default=None)
-_actor: ContextVar[str | None] = ContextVar("memtally_actor", default=None)
+# The blocks around the running code, outermost first. A stack of values rather than of tokens: a block
+# may be left in another context than it was entered in (a generator closed elsewhere), and one session
+# object may serve several tasks at once.
+_blocks: ContextVar[tuple[session, ...]] = ContextVar("memtally_session", default=())
 
 _default_session: str | None = None
 _default_actor: str | None = None
@@ -39,51 +41,62 @@ class session:
     """
 
     def __init__(self, session_id: str | None = None, *, actor: str | None = None) -> None:
-        self._session_id = check_session_id(session_id)
-        self._new_actor = check_actor(actor)
-        self._tokens: list[tuple[Token[str | None] | None, Token[str | None] | None]] = []
+        self.session_id = check_session_id(session_id)
+        self.actor = check_actor(actor)
 
     def __enter__(self) -> session:
-        self._tokens.append(
-            (
-                None if self._session_id is None else _session.set(self._session_id),
-                None if self._new_actor is None else _actor.set(self._new_actor),
-            )
-        )
+        _blocks.set((*_blocks.get(), self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        session_token, actor_token = self._tokens.pop()
-        if session_token is not None:
-            _session.reset(session_token)
-        if actor_token is not None:
-            _actor.reset(actor_token)
+        blocks = _blocks.get()
+        for index in range(len(blocks) - 1, -1, -1):
+            if blocks[index] is self:
+                _blocks.set(blocks[:index] + blocks[index + 1 :])
+                return
 
 
 def current_session_id() -> str | None:
     """The session of this context, else the process's, else ``None``: it is never invented."""
-    return _session.get() or _default_session or os.environ.get("MEMTALLY_SESSION_ID") or None
+    for block in reversed(_blocks.get()):
+        if block.session_id is not None:
+            return block.session_id
+    if _default_session is not None:
+        return _default_session
+    from_environment = os.environ.get("MEMTALLY_SESSION_ID")
+    return well_formed(from_environment) if from_environment else None
 
 
 def current_actor() -> str:
     """The actor of this context, else the process's, else ``agent``."""
-    actor = _actor.get() or _default_actor
-    if actor is not None:
-        return actor
+    for block in reversed(_blocks.get()):
+        if block.actor is not None:
+            return block.actor
+    if _default_actor is not None:
+        return _default_actor
     from_environment = os.environ.get("MEMTALLY_ACTOR")
     return from_environment if from_environment in ACTORS else "agent"
+
+
+def disabled() -> bool:
+    """Whether ``MEMTALLY_DISABLED`` switches recording off."""
+    return os.environ.get("MEMTALLY_DISABLED", "").strip().lower() not in ("", "0", "false", "no")
+
+
+def check_defaults(session_id: str | None, actor: str | None) -> None:
+    """Refuse a wrong session or actor, from the arguments or from the environment."""
+    check_session_id(session_id)
+    if check_actor(actor) is None:
+        # refused here, where the programmer looks, rather than on some later read
+        check_actor(os.environ.get("MEMTALLY_ACTOR") or None)
 
 
 def set_defaults(session_id: str | None, actor: str | None) -> None:
     """Set the process's session and actor; ``None`` leaves it to the environment."""
     global _default_session, _default_actor
-    session_id, actor = check_session_id(session_id), check_actor(actor)
-    if actor is None:
-        # refused here, where the programmer looks, rather than on some later read
-        check_actor(os.environ.get("MEMTALLY_ACTOR") or None)
-    _default_session, _default_actor = session_id, actor
+    _default_session, _default_actor = check_session_id(session_id), check_actor(actor)
 
 
 def check_session_id(session_id: object) -> str | None:

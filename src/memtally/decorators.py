@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any, TypeVar, overload
 
 from memtally._calls import Instrumented, OpenCall, ReadCall
@@ -127,10 +127,11 @@ def _decorate(
     )
     if inspect.isasyncgenfunction(kind_of):
         return _async_generator(function, settings)
+    code = getattr(kind_of, "__code__", None)
+    if inspect.iscoroutinefunction(kind_of) or (code and code.co_flags & inspect.CO_ITERABLE_COROUTINE):
+        return _coroutine(function, settings)
     if inspect.isgeneratorfunction(kind_of):
         return _generator(function, settings)
-    if inspect.iscoroutinefunction(kind_of):
-        return _coroutine(function, settings)
     return _plain(function, settings)
 
 
@@ -141,7 +142,9 @@ def _check_names_a_record(settings: Instrumented) -> None:
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     missing = [
-        name for name in ("kind", "slug") if name not in parameters and (name == "slug" or not settings.kind)
+        name
+        for name in ("kind", "slug")
+        if name not in parameters and (name == "slug" or not (settings.fixed_kind or settings.default_kind))
     ]
     if missing:
         raise InvalidValueError(
@@ -170,21 +173,30 @@ def _plain(function: Callable[..., Any], settings: Instrumented) -> Callable[...
         if not recording_enabled():
             return function(*args, **kwargs)
         call = OpenCall(settings, args, kwargs)
-        token = call.enter()
+        before = call.enter()
         try:
             result = function(*args, **kwargs)
         except BaseException:
             call.failed()
             raise
         finally:
-            call.leave(token)
+            call.leave(before)
         # callable objects, partials and factories: what they return does the reading later
+        if result is None or isinstance(result, (str, bytes)):
+            _settle(call, result)
+            return result
         if inspect.iscoroutine(result):
             return _drive_coroutine(result, call)
         if inspect.isgenerator(result):
             return _drive_generator(result, call)
         if inspect.isasyncgen(result):
             return _async_generator(lambda: result, settings, call)()
+        if hasattr(result, "add_done_callback"):
+            result.add_done_callback(functools.partial(_settle_future, call))
+            return result
+        if settings.event == EXPOSURE and settings.records is None and isinstance(result, Iterator):
+            # its records can be seen only once, and that is the host's turn
+            return _drive_generator((record for record in result), call)
         _settle(call, result)
         return result
 
@@ -219,20 +231,20 @@ def _async_generator(
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         call = opened or (OpenCall(settings, args, kwargs) if recording_enabled() else None)
         generator = function(*args, **kwargs)
-        chunks = _Chunks()
+        chunks = _Chunks(settings)
         step: Callable[[], Any] = functools.partial(generator.asend, None)
         whole = False
         try:
             while True:
-                token = call.enter() if call is not None else None
+                before = call.enter() if call is not None else None
                 try:
                     chunk = await step()
                 except StopAsyncIteration:
                     whole = True
                     return
                 finally:
-                    if call is not None and token is not None:
-                        call.leave(token)
+                    if call is not None:
+                        call.leave(before)
                 if call is not None:
                     chunks.add(chunk, call)
                 try:
@@ -258,15 +270,22 @@ def _settle(call: OpenCall, result: object) -> None:
         call.failed()
 
 
+def _settle_future(call: OpenCall, future: Any) -> None:
+    if future.cancelled() or future.exception() is not None:
+        call.failed()
+    else:
+        _settle(call, future.result())
+
+
 async def _drive_coroutine(coroutine: Coroutine[Any, Any, Any], call: OpenCall) -> Any:
-    token = call.enter()
+    before = call.enter()
     try:
         result = await coroutine
     except BaseException:
         call.failed()
         raise
     finally:
-        call.leave(token)
+        call.leave(before)
     _settle(call, result)
     return result
 
@@ -274,8 +293,9 @@ async def _drive_coroutine(coroutine: Coroutine[Any, Any, Any], call: OpenCall) 
 class _Chunks:
     """What a generator has handed over so far, kept as far as it is needed for measuring."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Instrumented) -> None:
         self.any = False
+        self._keeps_objects = settings.records is not None or settings.event == EXPOSURE
         self._kept: list[Any] | None = []
         self._size = 0
 
@@ -285,12 +305,14 @@ class _Chunks:
         if not self.any:
             self.any = True
             call.read_now()
-        if self._kept is not None:
-            self._size += len(chunk) if isinstance(chunk, (str, bytes)) else 1
-            if self._size > _MAX_KEPT:
-                self._kept = None
-            else:
-                self._kept.append(chunk)
+        if self._kept is None:
+            return
+        measurable = isinstance(chunk, (str, bytes))
+        self._size += len(chunk) if isinstance(chunk, (str, bytes)) else 1
+        if self._size > _MAX_KEPT or not (measurable or self._keeps_objects):
+            self._kept = None  # unmeasured; the host's objects are not kept alive for nothing
+        else:
+            self._kept.append(chunk)
 
     def result(self) -> object:
         if not self._kept:
@@ -311,19 +333,19 @@ class _Chunks:
 
 def _drive_generator(generator: Generator[Any, Any, Any], call: OpenCall) -> Generator[Any, Any, Any]:
     """Hand a generator's chunks on, with ``send``, ``throw``, ``close`` and return value intact."""
-    chunks = _Chunks()
+    chunks = _Chunks(call.settings)
     step: Callable[[], Any] = functools.partial(next, generator)
     whole = False
     try:
         while True:
-            token = call.enter()
+            before = call.enter()
             try:
                 chunk = step()
             except StopIteration as stop:
                 whole = True
                 return stop.value
             finally:
-                call.leave(token)
+                call.leave(before)
             chunks.add(chunk, call)
             try:
                 sent = yield chunk

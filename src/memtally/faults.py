@@ -128,7 +128,7 @@ def read_health(directory: str) -> dict[str, dict[str, object]]:
             entry = json.loads(line)
             kind, count, at = str(entry["fault"]), int(entry["count"]), float(entry["at"])
             message = str(entry["message"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
         kept = found.setdefault(kind, {"count": 0, "last": 0.0, "message": message})
         kept["count"] = int(str(kept["count"])) + count

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
+import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from memtally._git import ask_git
 from memtally.events import normal_slug, well_formed
+from memtally.ledger.layout import within
 from memtally.workspace import Config, Workspace
 
 __all__ = ["InventoryRecord", "scan", "slug_of"]
 
 _SKIPPED = {".git", ".memtally", ".venv", "node_modules", "__pycache__", ".tox", ".mypy_cache"}
 _HEAD_BYTES = 4_096
-_GIT_SECONDS = 10.0
+_MAX_FOLDERS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class InventoryRecord:
     file_bytes: int
     resident: bool | None
     age_days: int | None = None
+    user_level: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -54,27 +57,32 @@ def scan(
     for kind, globs in config.records.items():
         for glob in globs:
             user_level = glob.startswith("~/")
-            root = Path(os.path.expanduser("~")) if user_level else workspace.root
+            root = Path(os.path.realpath(os.path.expanduser("~") if user_level else workspace.root))
             pattern = glob.removeprefix("~/")
             for relative in _matches(root, pattern, walked):
                 real = os.path.realpath(root / relative)
-                real_root = os.path.realpath(root)
-                if (kind, real) in seen or not real.startswith(real_root.rstrip(os.sep) + os.sep):
+                if (kind, real) in seen or not within(real, str(root)):
+                    continue
+                try:
+                    status = os.stat(real)
+                except OSError:
+                    continue
+                if not stat.S_ISREG(status.st_mode):
                     continue
                 seen.add((kind, real))
                 # a symbolic link is the file it resolves to
-                name = os.path.relpath(real, real_root).replace(os.sep, "/")
+                name = os.path.relpath(real, root).replace(os.sep, "/")
                 if not name.startswith(_fixed_prefix(pattern)):
                     name = relative  # linked from elsewhere in the workspace: only the link has a slug here
-                slug = slug_of(kind, name, pattern, user_level=user_level)
-                try:
-                    size = os.stat(real).st_size
-                except OSError:
-                    continue
                 first = None if user_level else ages.get(relative)
-                age = None if first is None else max(0, int(((now or time.time()) - first) // 86_400))
                 record = InventoryRecord(
-                    kind, slug, Path(real), size, _resident(kind, slug, real, config), age
+                    kind,
+                    slug_of(kind, name, pattern, user_level=user_level),
+                    Path(real),
+                    status.st_size,
+                    _resident(kind, real, config),
+                    age_days=None if first is None else max(0, int(((now or time.time()) - first) // 86_400)),
+                    user_level=user_level,
                 )
                 found.setdefault(record.key, record)
     return found
@@ -110,29 +118,44 @@ def _fixed_prefix(pattern: str) -> str:
 
 
 def _matches(root: Path, pattern: str, walked: dict[Path, list[str]]) -> Iterator[str]:
-    """Relative paths of the files that a pattern matches, sorted. ``**`` is any number of folders."""
+    """Relative paths of the files that a pattern matches. ``**`` is any number of folders.
+
+    Files that stand there themselves come before those that a link leads to.
+    """
     prefix = _fixed_prefix(pattern)
     base = root / prefix
     if base not in walked:
-        walked[base] = sorted(_files(base, prefix))
+        names = _files(root, prefix)
+        walked[base] = sorted(
+            names, key=lambda name: (os.path.realpath(root / name) != str(root / name), name)
+        )
     expression = re.compile(_regex(pattern))
     return (name for name in walked[base] if expression.fullmatch(name))
 
 
-def _files(base: Path, prefix: str) -> Iterable[str]:
-    top, walked = os.path.realpath(base), set()
-    for folder, folders, files in os.walk(base, followlinks=True):
-        real = os.path.realpath(folder)
-        # linked folders are followed once, and only inside: no cycles, no way out
-        if real in walked or not f"{real}/".startswith(f"{top}/"):
-            folders.clear()
+def _files(root: Path, prefix: str) -> Iterator[str]:
+    """Files below a folder; linked folders are followed inside the root, never in a circle."""
+    open_folders: list[tuple[str, tuple[str, ...]]] = [(prefix, ())]
+    visited = 0
+    while open_folders and visited < _MAX_FOLDERS:
+        visited += 1
+        folder, above = open_folders.pop()
+        real = os.path.realpath(root / folder)
+        if real in above or not within(real, str(root)):
             continue
-        walked.add(real)
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-        relative = os.path.relpath(folder, base).replace(os.sep, "/")
-        start = prefix if relative == "." else f"{prefix}{relative}/"
-        for name in files:
-            yield f"{start}{name}"
+        try:
+            with os.scandir(real) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        if folder != "" and any(entry.name == ".git" for entry in listed):
+            continue  # a repository inside the workspace is a workspace of its own
+        for entry in listed:
+            if entry.is_dir():
+                if entry.name not in _SKIPPED:
+                    open_folders.append((f"{folder}{entry.name}/", (*above, real)))
+            else:
+                yield f"{folder}{entry.name}"
 
 
 def _regex(pattern: str) -> str:
@@ -142,7 +165,7 @@ def _regex(pattern: str) -> str:
     return "".join(parts)
 
 
-def _resident(kind: str, slug: str, path: str, config: Config) -> bool | None:
+def _resident(kind: str, path: str, config: Config) -> bool | None:
     if kind in config.resident_kinds:
         return True
     try:
@@ -161,39 +184,24 @@ def _resident(kind: str, slug: str, path: str, config: Config) -> bool | None:
 
 def _first_known(root: Path) -> dict[str, float]:
     """For each file of the workspace when git first knew it (seconds); empty where git cannot say."""
-    # no setting of somebody else's repository may start a program here
-    git = ["git", "-C", str(root), "-c", "log.showSignature=false", "-c", "core.fsmonitor=false"]
-    try:
-        shallow = subprocess.run(
-            [*git, "rev-parse", "--is-shallow-repository"],
-            capture_output=True,
-            timeout=_GIT_SECONDS,
-            check=True,
-        )
-        if shallow.stdout.strip() != b"false":
-            return {}  # the history was cut off: the oldest commit here is not the oldest
-        log = subprocess.run(
-            [
-                *git,
-                "log",
-                "--relative",
-                "--no-renames",
-                "--diff-filter=A",
-                "--name-only",
-                "-z",
-                "--format=%x01%ct",
-            ],
-            capture_output=True,
-            timeout=_GIT_SECONDS,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return {}
+    if (ask_git(str(root), "rev-parse", "--is-shallow-repository") or b"").strip() != b"false":
+        return {}  # no repository, or its history was cut off: the oldest commit here is not the oldest
+    log = ask_git(
+        str(root),
+        "log",
+        "--relative",
+        "--no-renames",
+        "--diff-filter=A",
+        "--name-only",
+        "-z",
+        "--format=%x01%ct",
+    )
     found: dict[str, float] = {}
-    for commit in log.stdout.split(b"\x01")[1:]:
-        stamp, _, names = commit.partition(b"\x00")
-        for name in names.split(b"\x00"):
-            if name.strip(b"\n"):
-                # newest first: the last entry for a name is when git first knew it
-                found[well_formed(os.fsdecode(name.strip(b"\n")))] = float(stamp)
+    stamp: float | None = None
+    for entry in (log or b"").split(b"\x00"):
+        if entry.startswith(b"\x01") and entry[1:].isdigit():
+            stamp = float(entry[1:])
+        elif stamp is not None and entry.strip(b"\n"):
+            # newest first: the last entry for a name is when git first knew it
+            found[well_formed(os.fsdecode(entry.strip(b"\n")))] = stamp
     return found

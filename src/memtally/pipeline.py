@@ -21,7 +21,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from memtally import faults, recording, semconv, tokens
-from memtally.context import set_defaults
+from memtally.context import check_defaults, disabled, set_defaults
 from memtally.errors import InvalidValueError, MemtallyError
 from memtally.workspace import Workspace, find_workspace
 
@@ -33,9 +33,18 @@ OTLP_EXIT_SECONDS = 2.0
 
 @dataclass
 class _Pipeline:
+    """Where events go: the workspace's logger first, so that the log has them before anything else."""
+
     workspace: Workspace | None = None
-    loggers: list[Logger] = field(default_factory=list)
+    workspace_id: str | None = None
+    workspace_logger: Logger | None = None
+    otlp_logger: Logger | None = None
+    flush: Callable[[], object] = bool
     closers: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def loggers(self) -> tuple[Logger, ...]:
+        return tuple(logger for logger in (self.workspace_logger, self.otlp_logger) if logger is not None)
 
 
 _pipeline = _Pipeline()
@@ -66,67 +75,78 @@ def configure(
     if durability not in ("write", "fsync"):
         raise InvalidValueError("durability", durability, "no such durability", 'use "write" or "fsync"')
     place = find_workspace(workspace)
-    set_defaults(session_id, actor)
+    check_defaults(session_id, actor)
     with _lock:
-        _close()
-        if not recording.recording_enabled():
+        if disabled():
+            set_defaults(session_id, actor)
+            _replace(_Pipeline())
             return
+        # all that can fail comes first: a call that raises leaves the pipeline of before in place
+        made = _build(place, otlp, durability == "fsync")
         tokens.preload(tokenizer)
-        try:
-            config = place.ensure()
-        except OSError as error:
-            raise MemtallyError(
-                f"workspace {str(place.root)!r}: cannot be written ({error.strerror}); "
-                f"check its owner and mode, or name another"
-            ) from None
-        faults.bind(str(place.directory))
-        made = _Pipeline(place)
-        from memtally_exporters import WorkspaceLogExporter  # noqa: PLC0415 - exporters import memtally
-
-        exporter = WorkspaceLogExporter(place.root, fsync=durability == "fsync", seal_bytes=config.seal_bytes)
-        resource = Resource.create({semconv.WORKSPACE_ID: config.workspace_id or ""})
-        made.loggers.append(SynchronousLogger(exporter.export, resource))
-        made.closers.append(exporter.shutdown)
-        if otlp:
-            from memtally_exporters.otlp import open_otlp_logger  # noqa: PLC0415 - an extra
-
-            logger, close = open_otlp_logger(resource, OTLP_EXIT_SECONDS)
-            made.loggers.append(logger)
-            made.closers.append(close)
+        set_defaults(session_id, actor)
+        _replace(made)
         if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
             faults.note(
                 "sdk_disabled",
                 "OTEL_SDK_DISABLED is set: nothing is forwarded by OpenTelemetry; "
                 "the workspace log goes on (MEMTALLY_DISABLED=1 stops it)",
             )
-        _install(made, config.workspace_id)
+
+
+def _build(place: Workspace, otlp: bool, fsync: bool) -> _Pipeline:
+    from memtally_exporters import WorkspaceLogExporter  # noqa: PLC0415 - exporters import memtally
+
+    try:
+        config = place.ensure()
+    except OSError as error:
+        raise MemtallyError(
+            f"workspace {str(place.root)!r}: cannot be written ({error.strerror}); "
+            f"check its owner and mode, or name another"
+        ) from None
+    made = _Pipeline(place, config.workspace_id)
+    resource = Resource.create({semconv.WORKSPACE_ID: config.workspace_id or ""})
+    exporter = WorkspaceLogExporter(place.root, fsync=fsync, seal_bytes=config.seal_bytes)
+    made.workspace_logger = SynchronousLogger(exporter.export, resource)
+    made.flush = exporter.force_flush
+    made.closers.append(exporter.shutdown)
+    if otlp:
+        from memtally_exporters.otlp import open_otlp_logger  # noqa: PLC0415 - an extra
+
+        made.otlp_logger, close = open_otlp_logger(resource, OTLP_EXIT_SECONDS)
+        made.closers.append(close)
+    return made
 
 
 def shutdown() -> None:
     """Stop recording: write what waits, flush OTLP within its bound, forget the pipeline."""
     with _lock:
-        _close()
+        _replace(_Pipeline())
 
 
-def active_workspace() -> Workspace | None:
-    """The workspace that ``configure()`` has set up in this process, if any."""
-    return _pipeline.workspace
-
-
-def _install(made: _Pipeline, workspace_id: str | None) -> None:
+def _replace(made: _Pipeline) -> None:
+    """Put a pipeline in the place of the present one; no event falls between the two."""
     global _pipeline
-    _pipeline = made
+    before, _pipeline = _pipeline, made
     recording.forget_host_logger()
-    recording.use_loggers(tuple(made.loggers), workspace_id)
-
-
-def _close() -> None:
-    global _pipeline
-    closing, _pipeline = _pipeline, _Pipeline()
-    recording.use_loggers((), None)
-    for close in closing.closers:
+    recording.use_destination(made.loggers, made.workspace_id)
+    if made.workspace is not None:
+        faults.bind(str(made.workspace.directory))
+    for close in before.closers:
         with recording.guarded("shutdown"):
             close()
+    faults.flush()
+
+
+def _at_exit() -> None:
+    """Flush within bounds. The workspace log stays open: handlers that run after this one may read."""
+    with recording.guarded("shutdown"):
+        _pipeline.flush()
+    for close in _pipeline.closers[1:]:
+        with recording.guarded("shutdown"):
+            close()
+    if _pipeline.workspace_logger is not None:
+        recording.use_destination((_pipeline.workspace_logger,), _pipeline.workspace_id)
     faults.flush()
 
 
@@ -153,4 +173,11 @@ class SynchronousLogger(Logger):
         return True
 
 
-atexit.register(shutdown)
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

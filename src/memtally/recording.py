@@ -11,7 +11,6 @@ the ``memtally`` logger, and a count that ``memtally status`` shows.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from opentelemetry._logs import Logger, LogRecord, SeverityNumber, get_logger
 from opentelemetry.context import get_value
 
 from memtally import faults, semconv
-from memtally.context import check_actor, check_session_id, current_actor, current_session_id
+from memtally.context import check_actor, check_session_id, current_actor, current_session_id, disabled
 from memtally.errors import InvalidValueError
 from memtally.events import (
     EXPOSURE,
@@ -39,18 +38,18 @@ from memtally.records import MemoryRecord, snapshots
 from memtally.workspace import find_workspace
 
 __all__ = [
+    "Moment",
     "UsageLogRecord",
     "as_records",
-    "configured_loggers",
     "emit_event",
-    "emit_records",
     "event_attributes",
     "forget_host_logger",
     "guarded",
+    "make_event",
     "record_exposure",
     "record_use",
     "recording_enabled",
-    "use_loggers",
+    "use_destination",
 ]
 
 _SUPPRESS = "suppress_instrumentation"
@@ -59,6 +58,7 @@ _SUPPRESS = "suppress_instrumentation"
 _loggers: tuple[Logger, ...] = ()
 _workspace_id: str | None = None
 _host_logger: Logger | None = None
+_host_gets_events = True
 
 
 class UsageLogRecord(LogRecord):
@@ -72,7 +72,7 @@ class UsageLogRecord(LogRecord):
     def __init__(self, event: UsageEvent, workspace_id: str | None) -> None:
         self._made: Any = None
         super().__init__(
-            timestamp=None if event.occurred_at is None else event.occurred_at * 1000,
+            timestamp=_otlp_time(event.occurred_at),
             observed_timestamp=time.time_ns(),
             severity_number=SeverityNumber.INFO,
             event_name=semconv.EVENT_NAMES[event.event],
@@ -92,6 +92,13 @@ class UsageLogRecord(LogRecord):
     @attributes.setter
     def attributes(self, value: Any) -> None:
         self._made = value
+
+
+def _otlp_time(microseconds: int | None) -> int | None:
+    """Nanoseconds since the epoch where OTLP can hold them; one odd stamp must not cost a whole batch."""
+    if microseconds is None or not 0 <= microseconds < 2**64 // 1000:
+        return None
+    return microseconds * 1000
 
 
 def event_attributes(event: UsageEvent, workspace_id: str | None) -> dict[str, object]:
@@ -191,17 +198,11 @@ def _record(
     if event_id is not None:
         event_id = event_id_from(str(event_id))
     stamp = None if occurred_at is None else _microseconds(occurred_at)
-    if listed:
+    if listed and recording_enabled():
         with guarded("record"):
-            emit_records(
-                event,
-                source,
-                listed,
-                event_id=event_id,
-                occurred_at=stamp,
-                session_id=session_id,
-                actor=actor,
-                input_tokens=input_tokens,
+            moment = Moment(stamp, session_id, actor)
+            emit_event(
+                make_event(event, source, listed, moment, event_id=event_id, input_tokens=input_tokens)
             )
 
 
@@ -234,42 +235,48 @@ def _microseconds(moment: object) -> int:
 
 def recording_enabled() -> bool:
     """Whether reads are recorded here: not under ``MEMTALLY_DISABLED`` or suppressed instrumentation."""
-    return not get_value(_SUPPRESS) and os.environ.get("MEMTALLY_DISABLED", "") in ("", "0", "false")
+    return not get_value(_SUPPRESS) and not disabled()
 
 
-def emit_records(
+class Moment:
+    """When, in which session and for whom a read happened; what is not given is that of now and here."""
+
+    __slots__ = ("actor", "occurred_at", "session_id")
+
+    def __init__(
+        self, occurred_at: int | None = None, session_id: str | None = None, actor: str | None = None
+    ) -> None:
+        self.occurred_at = time.time_ns() // 1000 if occurred_at is None else occurred_at
+        self.session_id = current_session_id() if session_id is None else session_id
+        self.actor = current_actor() if actor is None else actor
+
+
+def make_event(
     event: str,
     source: str,
     records: list[MemoryRecord],
+    moment: Moment,
     *,
     event_id: str | None = None,
-    occurred_at: int | None = None,
-    session_id: str | None = None,
-    actor: str | None = None,
     input_tokens: int | None = None,
-) -> None:
-    """Measure the records and emit their event; for callers inside ``guarded``.
-
-    ``occurred_at`` is microseconds since the epoch, now by default.
-    """
-    if not recording_enabled():
-        return
+) -> UsageEvent:
+    """Measure the records and make their event; for callers inside ``guarded``."""
     measured, tokenizer = snapshots(records)
     made = UsageEvent(
         event_id or new_event_id(),
-        time.time_ns() // 1000 if occurred_at is None else occurred_at,
+        moment.occurred_at,
         event,
         source,
         measured,
-        session_id=session_id or current_session_id(),
+        session_id=moment.session_id,
         input_tokens=input_tokens,
-        actor=actor or current_actor(),
+        actor=moment.actor,
         tokenizer=tokenizer,
     )
     span = trace.get_current_span().get_span_context()
     if span.is_valid:
         made.trace_id, made.span_id = f"{span.trace_id:032x}", f"{span.span_id:016x}"
-    emit_event(made)
+    return made
 
 
 def emit_event(event: UsageEvent) -> None:
@@ -280,6 +287,8 @@ def emit_event(event: UsageEvent) -> None:
         # one failing destination must not cost the others the event
         with guarded("emit"):
             logger.emit(record)
+    if not _host_gets_events:
+        return
     if _host_logger is None:
         _host_logger = get_logger(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, schema_url=semconv.SCHEMA_URL)
     if _is_enabled(_host_logger):
@@ -312,19 +321,17 @@ def _is_enabled(logger: Logger) -> bool:
     return type(real).__name__ not in ("NoOpLogger", "ProxyLogger")
 
 
-def use_loggers(
-    loggers: tuple[Logger, ...], workspace_id: str | None
-) -> tuple[tuple[Logger, ...], str | None]:
-    """Set the loggers that get every event; returns what was set before."""
-    global _loggers, _workspace_id
-    before = (_loggers, _workspace_id)
-    _loggers, _workspace_id = loggers, workspace_id
+Destination = tuple[tuple[Logger, ...], str | None, bool]
+
+
+def use_destination(
+    loggers: tuple[Logger, ...], workspace_id: str | None, host_gets_events: bool = True
+) -> Destination:
+    """Set where every event goes, in one step for the threads that read; what was set before."""
+    global _loggers, _workspace_id, _host_gets_events
+    before = (_loggers, _workspace_id, _host_gets_events)
+    _loggers, _workspace_id, _host_gets_events = loggers, workspace_id, host_gets_events
     return before
-
-
-def configured_loggers() -> tuple[Logger, ...]:
-    """The loggers that ``configure()`` has set up."""
-    return _loggers
 
 
 def forget_host_logger() -> None:

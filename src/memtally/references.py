@@ -22,9 +22,12 @@ class Invocation(NamedTuple):
     arguments: str
 
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*(?:\n|\Z)", re.MULTILINE)
+# A line's list and quote markers, then a fence; a fence of ticks has no tick after it.
+_FENCE = re.compile(r"[ \t]*(?:(?:>|[-*+]|\d{1,9}[.)])[ \t]+|>)*(?:(`{3,})[^`]*|(~{3,}).*)")
+_CLOSING = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*")
 _TICKS = re.compile(r"`+")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+|\bwww\.\S+|\bmailto:\S+|\]\([^)\s]*\)")
+# Bounded: a long run of letters or brackets must not be looked at from each of its places anew.
+_URL = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+|\bwww\.\S+|\]\([^()\s]{0,2000}\)")
 # Letters, digits and marks that a word or path before the sign would end in: a#b, /x#y, &#38;, ##
 _BEFORE = re.compile(r"[\w/#&=.:?%-]", re.ASCII)
 _NUMBER_OR_COLOUR = re.compile(r"[0-9]+|[0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8}")
@@ -71,19 +74,26 @@ def _continues(slug: str, after: str) -> bool:
 
 
 def _without_code(text: str) -> str:
-    """The text with fenced blocks and code spans blanked out, lengths kept."""
-    pieces: list[str] = []
-    position = 0
-    while opening := _FENCE.search(text, position):
-        mark = opening[1]
-        pieces.append(_without_spans(text[position : opening.start()]))
-        closing = re.compile(rf"^ {{0,3}}{re.escape(mark[0])}{{{len(mark)},}}[ \t]*$", re.MULTILINE)
-        end = closing.search(text, opening.end())
-        stop = end.end() if end else len(text)  # an unclosed fence runs to the end
-        pieces.append("\n" * (stop - opening.start()))
-        position = stop
-    pieces.append(_without_spans(text[position:]))
-    return "".join(pieces)
+    """The text with fenced blocks and code spans blanked out."""
+    kept: list[str] = []
+    paragraph: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        if fence:
+            closing = _CLOSING.fullmatch(line)
+            if closing and closing[1][0] == fence[0] and len(closing[1]) >= len(fence):
+                fence = ""
+            continue
+        opening = _FENCE.fullmatch(line)
+        if opening or not line.strip():  # a code span ends with its paragraph
+            kept.append(_without_spans("\n".join(paragraph)))
+            paragraph = []
+        if opening:
+            fence = opening[1] or opening[2]
+        else:
+            paragraph.append(line)
+    kept.append(_without_spans("\n".join(paragraph)))
+    return "\n".join(kept)
 
 
 def _without_spans(text: str) -> str:

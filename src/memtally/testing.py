@@ -55,15 +55,15 @@ class _CapturingLogger(Logger):
 
 @contextmanager
 def capture() -> Iterator[Captured]:
-    """Collect the events of a block in place of the configured pipeline, which gets none of them.
+    """Collect the events of a block; neither a usage log nor the host's provider gets any of them.
 
     ``once_per="session"`` begins anew in the block. Not for use from several threads at once.
     """
     captured = Captured()
-    before = recording.use_loggers((_CapturingLogger(captured),), None)
+    before = recording.use_destination((_CapturingLogger(captured),), None, host_gets_events=False)
     _calls.forget_placed()
     try:
         yield captured
     finally:
-        recording.use_loggers(*before)
+        recording.use_destination(*before)
         _calls.forget_placed()

@@ -57,9 +57,13 @@ class TokenEstimator:
         self._counter: Callable[[str], int] | None = None
         self._cache: OrderedDict[tuple[int, int], tuple[int, str]] = OrderedDict()
         self._thread: threading.Thread | None = None
+        self._load_again = False
 
     def estimate(self, text: str) -> tuple[int, str]:
         """Estimated tokens of a text, and the name of the tokenizer that made the figure."""
+        if self._load_again:
+            self._load_again = False
+            self.load_in_background()
         key = (hash(text), len(text))
         found = self._cache.get(key)
         # an estimate by formula is made again once the exact encoder is there
@@ -122,9 +126,10 @@ class TokenEstimator:
         return self.state == "exact"
 
     def _after_fork_in_child(self) -> None:
-        if self.state == "loading":  # the thread that loads is not in the child
+        if self.state == "loading":  # the thread that loads is not in the child: begin again when needed
             self.state = "idle"
             self._thread = None
+            self._load_again = True
 
 
 _import_gate = threading.Lock()
@@ -165,12 +170,16 @@ def estimate(text: str) -> tuple[int, str]:
     return estimator().estimate(text)
 
 
+_gate_held_for_fork = False
+
+
 def _before_fork() -> None:
-    _import_gate.acquire(timeout=1.0)
+    global _gate_held_for_fork
+    _gate_held_for_fork = _import_gate.acquire(timeout=1.0)
 
 
-def _release_gate() -> None:
-    if _import_gate.locked():
+def _after_fork_in_parent() -> None:
+    if _gate_held_for_fork:  # and not the loader's own hold, where the import took longer than that
         _import_gate.release()
 
 
@@ -183,5 +192,5 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork, after_in_parent=_release_gate, after_in_child=_after_fork_in_child
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
     )

@@ -8,6 +8,7 @@ taken to the same folder of the main worktree, so that the log outlives the work
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import tomllib
 import uuid
@@ -17,9 +18,9 @@ from typing import Any
 
 from memtally.errors import ConfigError, InvalidValueError, WorkspaceError
 from memtally.events import check_kind, normal_slug
-from memtally.ledger.layout import DIRECTORY, LOG_FILE, ensure_directory, segments
+from memtally.ledger.layout import DIRECTORY, LOG_FILE, ensure_directory, segments, within
 
-__all__ = ["CONFIG_FILE", "PRESETS", "Config", "Workspace", "find_workspace"]
+__all__ = ["CONFIG_FILE", "PRESETS", "Config", "Workspace", "add_preset", "find_workspace", "write_config"]
 
 CONFIG_FILE = "config.toml"
 
@@ -67,6 +68,10 @@ PRESETS: dict[str, dict[str, tuple[str, ...]]] = {
 _RESIDENT_KINDS = {"generic": ("instructions",), "claude-code": ("instructions",), "yoi": ("summary",)}
 
 
+# Plugins' skills, the auto-memory folder and included or managed instructions lie elsewhere.
+_OPEN_KINDS = {"claude-code": ("instructions", "memory", "skill")}
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """What ``config.toml`` says, checked. ``records`` is ``None`` where no inventory is configured."""
@@ -79,6 +84,8 @@ class Config:
     aliases: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     seal_bytes: int | None = None
+    open_kinds: frozenset[str] = frozenset()
+    """Kinds of which records exist where no glob looks: what is not found there is not called missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +121,21 @@ class Workspace:
     def ensure(self) -> Config:
         """Create ``.memtally/`` and a configuration with an id where they are missing; the configuration.
 
-        Raises ``OSError`` when that is impossible, ``ConfigError`` for a file that is there but wrong.
+        Raises ``OSError`` when that is impossible, ``WorkspaceError`` for a folder that leads out of the
+        workspace, ``ConfigError`` for a file that is there but wrong.
         """
-        ensure_directory(str(self.directory))
+        self.ensure_directory()
         if not self.config_path.exists():
             write_config(self.config_path, None)
         return self.config()
+
+    def ensure_directory(self) -> None:
+        """Create ``.memtally/`` where it is missing; refuse one that a link leads out of the workspace."""
+        if not within(str(self.directory), str(self.root)):
+            raise WorkspaceError(
+                f"{self.directory}: leads out of the workspace; replace the link by a folder"
+            )
+        ensure_directory(str(self.directory))
 
 
 def find_workspace(explicit: str | os.PathLike[str] | None = None) -> Workspace:
@@ -127,12 +143,16 @@ def find_workspace(explicit: str | os.PathLike[str] | None = None) -> Workspace:
     named = explicit if explicit is not None else os.environ.get("MEMTALLY_WORKSPACE") or None
     if named is not None:
         found_by = "argument" if explicit is not None else "MEMTALLY_WORKSPACE"
-        folder = Path(named).expanduser()
-        if not folder.is_dir():
+        try:
+            folder = Path(os.path.realpath(os.path.expanduser(named))) if os.fspath(named) else None
+            usable = folder is not None and folder.is_dir()
+        except (OSError, ValueError):
+            usable = False
+        if folder is None or not usable:
             raise WorkspaceError(
-                f"workspace {os.fspath(named)!r} ({found_by}): no such folder; create it or name another"
+                f"workspace {os.fspath(named)!r:.200} ({found_by}): no such folder; create it or name another"
             )
-        return Workspace(_to_main_worktree(Path(os.path.realpath(folder))), found_by)
+        return Workspace(_to_main_worktree(folder), found_by)
     try:
         start = Path(os.path.realpath(os.getcwd()))
     except FileNotFoundError:
@@ -157,21 +177,31 @@ def _to_main_worktree(folder: Path) -> Path:
             return folder
         if marker.is_file():
             main = _main_worktree(marker)
-            return folder if main is None else main / folder.relative_to(top)
+            same = folder if main is None else main / folder.relative_to(top)
+            return same if same.is_dir() else folder
     return folder
 
 
 def _main_worktree(marker: Path) -> Path | None:
-    """The main worktree that a linked worktree's ``.git`` file leads to; ``None`` for a submodule's."""
+    """The main worktree that a linked worktree's ``.git`` file leads to; ``None`` where there is none.
+
+    A submodule's ``.git`` file leads to no other worktree, and a bare repository has none.
+    """
     try:
-        text = marker.read_text("utf-8", "replace").strip()
-        git_dir = marker.parent / text.removeprefix("gitdir:").strip()
+        git_dir = marker.parent / marker.read_text("utf-8", "replace").strip().removeprefix("gitdir:").strip()
         common = git_dir / (git_dir / "commondir").read_text("utf-8", "replace").strip()
-    except OSError:
+        common = Path(os.path.realpath(common))
+        settings = (common / "config").read_text("utf-8", "replace")
+    except (OSError, ValueError):
         return None
-    common = Path(os.path.realpath(common))
-    # a bare repository has no main worktree to keep the log in
-    return common.parent if common.name == ".git" and common.parent.is_dir() else None
+    core = re.search(r"^\s*\[core\]\s*$(.*?)(?=^\s*\[|\Z)", settings, re.MULTILINE | re.DOTALL)
+    text = core[1] if core else ""
+    if re.search(r"^\s*bare\s*=\s*true\s*$", text, re.MULTILINE):
+        return None
+    worktree = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", text, re.MULTILINE)
+    if worktree is not None:
+        return Path(os.path.realpath(common / worktree[1]))
+    return common.parent if common.name == ".git" else None
 
 
 # -- config.toml -------------------------------------------------------------------------------------
@@ -184,7 +214,7 @@ def load_config(path: Path) -> Config:
             data = tomllib.load(stream)
     except FileNotFoundError:
         return Config()
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # tomllib.TOMLDecodeError is a ValueError
         raise ConfigError(
             str(path), f"not valid TOML ({error})", "mend that line, or run memtally init elsewhere"
         ) from None
@@ -209,10 +239,11 @@ class _Reader:
             if key not in known:
                 raise self.fail(key, "no such setting", f"use one of {', '.join(sorted(known))}")
         preset = data.get("preset")
-        if preset is not None and preset not in PRESETS:
+        if preset is not None and (not isinstance(preset, str) or preset not in PRESETS):
             raise self.fail("preset", f"{preset!r} is no preset", f"use one of {', '.join(PRESETS)}")
         records = dict(PRESETS[preset]) if preset is not None else {}
-        records.update(self.records())
+        own = self.records()
+        records.update(own)
         resident = self.table("resident")
         kinds = self.texts(
             resident.get("kinds", list(_RESIDENT_KINDS.get(preset or "", ()))), "resident.kinds"
@@ -233,6 +264,7 @@ class _Reader:
             aliases=self.aliases(),
             sources=self.texts(data.get("sources", []), "sources"),
             seal_bytes=seal_bytes,
+            open_kinds=frozenset(_OPEN_KINDS.get(preset or "", ())) - own.keys(),
         )
 
     def workspace_id(self) -> str | None:
@@ -248,7 +280,7 @@ class _Reader:
                 raise self.fail(f"records.{kind}", "a kind is one lower-case word", "rename it") from error
             found[kind] = self.texts(globs, f"records.{kind}")
             for glob in found[kind]:
-                if glob.startswith("/") or ".." in glob.split("/"):
+                if glob.startswith("/") or ".." in glob.split("/") or "\0" in glob:
                     raise self.fail(
                         f"records.{kind}",
                         f"{glob!r} leads out of the workspace",
@@ -328,6 +360,17 @@ def config_text(preset: str | None, workspace_id: str) -> str:
     return "\n".join(lines)
 
 
+def add_preset(path: Path, preset: str) -> None:
+    """Give an existing configuration without a preset one, and keep whatever else it says."""
+    text = path.read_text("utf-8")
+    workspace_id = load_config(path).workspace_id
+    if workspace_id is not None and text == config_text(None, workspace_id):
+        text = config_text(preset, workspace_id)
+    else:
+        text = f'preset = "{preset}"\n{text}'  # before the first table, where it is a setting of its own
+    _write_whole(path, text, replace=True)
+
+
 def write_config(path: Path, preset: str | None, *, replace: bool = False) -> bool:
     """Write a new configuration, whole or not at all; ``False`` where one stood already.
 
@@ -336,8 +379,12 @@ def write_config(path: Path, preset: str | None, *, replace: bool = False) -> bo
     workspace_id = str(uuid.uuid4())
     if replace:
         workspace_id = load_config(path).workspace_id or workspace_id
+    return _write_whole(path, config_text(preset, workspace_id), replace=replace)
+
+
+def _write_whole(path: Path, text: str, *, replace: bool) -> bool:
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    temporary.write_text(config_text(preset, workspace_id), "utf-8")
+    temporary.write_text(text, "utf-8")
     try:
         if replace:
             temporary.replace(path)

@@ -60,38 +60,50 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    sys.exit(_run(None if arguments is None else list(arguments)))
+
+
+def _run(arguments: list[str] | None) -> int:
+    if sys.stdout is None or sys.stderr is None:  # closed by the caller (>&-): there is nowhere to say it
+        return 2
     for stream in (sys.stdout, sys.stderr):
         # a slug that the terminal's encoding lacks is written as an escape, not as a traceback
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = cli.main(
-            args=None if arguments is None else list(arguments), prog_name="memtally", standalone_mode=False
-        )
+        code = cli.main(args=arguments, prog_name="memtally", standalone_mode=False)
         sys.stdout.flush()
+        return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        code = 2
+        return _fail(error.format_message())
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "memtally"
-        click.echo(f"{command}: {_one_line(error.format_message())} (see {command} --help)", err=True)
-        code = 2
+        return _fail(f"{command}: {_one_line(error.format_message())} (see {command} --help)")
     except click.ClickException as error:
-        click.echo(f"memtally: {_one_line(error.format_message())}", err=True)
-        code = 2
+        return _fail(f"memtally: {_one_line(error.format_message())}")
     except MemtallyError as error:
-        click.echo(f"memtally: {_one_line(str(error))}", err=True)
-        code = 2
+        return _fail(f"memtally: {_one_line(str(error))}")
     except (click.Abort, KeyboardInterrupt):
-        code = 130
+        return 130
+    except SystemExit as error:
+        # click's answer to a reader that has gone (| head); its own exit code would mean findings
+        gone = type(sys.stdout).__name__ == "PacifyFlushWrapper"
+        return 0 if gone else error.code if isinstance(error.code, int) else 1
     except BrokenPipeError:
-        # the reader has gone (| head): nothing to say, and nothing more to flush
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more can be flushed
+        return 0
+    except OSError as error:
+        return _fail(
+            f"memtally: {_one_line(error.strerror or str(error))}; check the disk, the path and its mode"
+        )
+
+
+def _fail(message: str) -> int:
+    click.echo(message, err=True)
+    return 2
 
 
 def _one_line(text: str) -> str:
-    from memtally.report.formats._text import one_line  # noqa: PLC0415 - only once something is wrong
+    from memtally.report._text import one_line  # noqa: PLC0415 - only once something is wrong
 
     return one_line(" ".join(text.split("\n")))

@@ -14,7 +14,7 @@ from memtally import events
 from memtally._script_estimate import script_estimate
 from memtally.cli.options import workspace_option
 from memtally.cli.output import note
-from memtally.context import check_actor, check_session_id, current_actor, current_session_id
+from memtally.context import check_actor, check_defaults, check_session_id, current_actor, current_session_id
 from memtally.errors import InvalidValueError, MemtallyError
 from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent
 from memtally.ledger import LogWriter
@@ -28,6 +28,9 @@ __all__ = ["add"]
 
 _FIELDS = {
     "id",
+    "event",
+    "trace_id",
+    "span_id",
     "occurred_at",
     "session_id",
     "input_tokens",
@@ -51,6 +54,9 @@ _RECORD_FIELDS = {
 }
 
 
+_NAMES = {USE: "use", EXPOSURE: "exposure"}
+
+
 @click.group()
 def add() -> None:
     """Append a use or an exposure to the workspace's log.
@@ -72,6 +78,7 @@ def _command(name: str, event: str, default_source: str, text: str) -> None:
     @click.option("--host", metavar="NAME", help="The host that read it, such as codex.")
     @click.option("--file", "file", metavar="FILE", help="The record's file, to measure; for one record.")
     def command(records: tuple[str, ...], workspace: str | None, file: str | None, **given: Any) -> None:
+        check_defaults(None, None)  # a misspelt MEMTALLY_ACTOR would count maintenance as use
         common = {
             "source": given["source"],
             "session_id": given["session_id"],
@@ -83,7 +90,7 @@ def _command(name: str, event: str, default_source: str, text: str) -> None:
         common = {name: value for name, value in common.items() if value is not None}
         if records:
             made = [_event(event, {**common, "records": [_named(r, file, len(records)) for r in records]})]
-        elif sys.stdin.isatty():
+        elif sys.stdin is None or sys.stdin.isatty():
             raise click.UsageError("no record: name it as KIND/SLUG, or give JSON lines on stdin")
         else:
             made = [_event(event, {**common, **line}, where) for where, line in _stdin_lines()]
@@ -142,6 +149,10 @@ def _checked(event: str, fields: dict[str, Any]) -> UsageEvent:
     for name in fields:
         if name not in _FIELDS:
             raise InvalidValueError("field", name, "no such field", f"use {', '.join(sorted(_FIELDS))}")
+    if fields.get("event", event) != event:
+        raise InvalidValueError(
+            "event", fields["event"], f"this is add {_NAMES[event]}", "give it to the other one"
+        )
     listed = fields.get("records")
     if listed is None:
         listed = [{name: fields[name] for name in ("kind", "slug") if name in fields}]
@@ -167,6 +178,8 @@ def _checked(event: str, fields: dict[str, Any]) -> UsageEvent:
         session_id=check_session_id(fields.get("session_id")) or current_session_id(),
         input_tokens=events.check_count("input_tokens", fields.get("input_tokens")),
         actor=check_actor(fields.get("actor")) or current_actor(),
+        trace_id=_optional("trace_id", fields.get("trace_id")),
+        span_id=_optional("span_id", fields.get("span_id")),
         host=_optional("host", fields.get("host")),
         tokenizer=_optional("tokenizer", fields.get("tokenizer")) or (SCRIPT_ESTIMATE if measured else None),
     )

@@ -11,7 +11,6 @@ import click
 import memtally
 from memtally import tokens
 from memtally.cli.output import columns, note
-from memtally.ledger.layout import ensure_directory
 from memtally.report.formats import Options, table
 from memtally.workspace import find_workspace, write_config
 
@@ -54,7 +53,7 @@ def _write_workspace(root: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
     place = find_workspace(root)
-    ensure_directory(str(place.directory))
+    place.ensure_directory()
     write_config(place.config_path, "generic")
 
 

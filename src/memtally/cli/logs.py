@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import tzinfo
+from typing import BinaryIO
 
 import click
 
 from memtally.cli.options import json_option, workspace_option, zone_of
 from memtally.events import UsageEvent, encode_event
 from memtally.ledger.decode import decode_line
+from memtally.ledger.layout import LOG_FILE
+from memtally.report._text import local, one_line
 from memtally.report.build import moment
-from memtally.report.formats._text import one_line
 from memtally.workspace import find_workspace
 
 __all__ = ["log"]
 
 _BLOCK = 65_536
+_MOST_BYTES = 32 * 1_048_576
 _POLL_SECONDS = 0.5
 
 
@@ -45,22 +50,27 @@ def tail(workspace: str | None, number: int, follow: bool, timezone: str | None,
         for event in decode_line(line)[0]:
             sys.stdout.write(_json_line(event) if as_json else _line(event, zone))
 
+    # opened before anything is shown: what is appended from here on is what --follow begins with
+    follower = _Follower(place.logs) if follow else None
     paths = place.logs()
-    offset = os.path.getsize(paths[-1]) if paths and paths[-1] == str(place.log_path) else 0
     lines: list[bytes] = []
-    for path in reversed(paths):
-        if len(lines) >= number:
-            break
-        lines[:0] = _last_lines(path, number - len(lines))
+    try:
+        for path in reversed(paths):
+            if len(lines) >= number:
+                break
+            lines[:0] = _last_lines(path, number - len(lines))
+    except FileNotFoundError:
+        pass  # sealed meanwhile
     for line in lines:
         show(line)
     sys.stdout.flush()
-    if not paths and not follow:
+    if not paths and follower is None:
         click.echo(f"no usage log yet in {place.directory}", err=True)
-    if follow:
-        for line in _follow(str(place.log_path), offset):
+    while follower is not None:
+        for line in follower.new_lines():
             show(line)
-            sys.stdout.flush()
+        sys.stdout.flush()
+        time.sleep(_POLL_SECONDS)
 
 
 def _last_lines(path: str, number: int) -> list[bytes]:
@@ -69,39 +79,73 @@ def _last_lines(path: str, number: int) -> list[bytes]:
         return []
     with open(path, "rb") as stream:
         position = stream.seek(0, os.SEEK_END)
-        data = b""
-        while position > 0 and data.count(b"\n") <= number:
+        blocks: list[bytes] = []
+        found = 0
+        while position > 0 and found <= number and len(blocks) * _BLOCK < _MOST_BYTES:
             size = min(_BLOCK, position)
             position -= size
             stream.seek(position)
-            data = stream.read(size) + data
-    lines = [line for line in data.split(b"\n") if line.strip()]
+            blocks.append(stream.read(size))
+            found += blocks[-1].count(b"\n")
+    lines = [line for line in b"".join(reversed(blocks)).split(b"\n") if line.strip()]
     return lines[-number:]
 
 
-def _follow(path: str, offset: int) -> Iterator[bytes]:
-    """Whole lines as they are appended; begins anew when the log has been sealed or replaced."""
-    inode, rest = None, b""
-    while True:
-        try:
-            with open(path, "rb") as stream:
-                status = os.fstat(stream.fileno())
-                if inode not in (None, status.st_ino) or status.st_size < offset:
-                    offset, rest = 0, b""
-                inode = status.st_ino
-                stream.seek(offset)
-                data = stream.read()
-        except FileNotFoundError:
-            data = b""
-        offset += len(data)
-        *lines, rest = (rest + data).split(b"\n")
+class _Follower:
+    """What is appended to a log, across its seals: the open file to its end, then the next segment."""
+
+    def __init__(self, list_segments: Callable[[], list[str]]) -> None:
+        self._segments = list_segments
+        self._rest = b""
+        self._stream: BinaryIO | None = None
+        paths = list_segments()
+        if paths and os.path.basename(paths[-1]) == LOG_FILE:
+            self._open(paths[-1], at_end=True)
+
+    def new_lines(self) -> Iterator[bytes]:
+        """The lines that have been completed since the last time."""
+        while True:
+            yield from self._drain()
+            path = self._next_path()
+            if path is None:
+                return
+            yield from self._drain()  # what was written between the last look and the seal
+            self._rest = b""
+            self._open(path)
+
+    def _drain(self) -> Iterator[bytes]:
+        data = b"" if self._stream is None else self._stream.read()
+        *lines, self._rest = (self._rest + data).split(b"\n")
         yield from (line for line in lines if line.strip())
-        time.sleep(_POLL_SECONDS)
+
+    def _next_path(self) -> str | None:
+        """The segment after the open one, once that is no longer the live log."""
+        paths = self._segments()
+        if self._stream is None:
+            return paths[-1] if paths and os.path.basename(paths[-1]) == LOG_FILE else None
+        mine = os.fstat(self._stream.fileno())
+        for index, path in enumerate(paths):
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.stat(path), mine):
+                    return paths[index + 1] if index + 1 < len(paths) else None
+        # removed or renamed to something else: go on with the live log
+        return paths[-1] if paths and os.path.basename(paths[-1]) == LOG_FILE else None
+
+    def _open(self, path: str, *, at_end: bool = False) -> None:
+        try:
+            stream = open(path, "rb")  # noqa: SIM115 - kept open over the calls
+        except FileNotFoundError:
+            return
+        if self._stream is not None:
+            self._stream.close()
+        if at_end:
+            stream.seek(0, os.SEEK_END)
+        self._stream = stream
 
 
 def _line(event: UsageEvent, zone: tzinfo) -> str:
     at = moment(event.occurred_at)
-    when = "undated            " if at is None else at.astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
+    when = "undated            " if at is None else f"{local(at, zone):%Y-%m-%d %H:%M:%S}"
     names = ", ".join(one_line("/".join(record.key)) for record in event.records)
     actor = "" if event.actor == "agent" else f" [{one_line(event.actor)}]"
     session = "" if event.session_id is None else f"  ({one_line(event.session_id)})"
@@ -109,4 +153,4 @@ def _line(event: UsageEvent, zone: tzinfo) -> str:
 
 
 def _json_line(event: UsageEvent) -> str:
-    return encode_event(event).decode("utf-8").encode("ascii", "backslashreplace").decode("ascii")
+    return json.dumps(json.loads(encode_event(event)), separators=(",", ":")) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -19,16 +20,19 @@ def emit(text: str, output: str | None) -> None:
     if output is None:
         sys.stdout.write(text)
         return
-    temporary = f"{output}.{secrets.token_hex(4)}.tmp"
+    target = os.path.realpath(output)  # a link stays one: what it leads to is written
+    temporary = f"{target}.{secrets.token_hex(4)}.tmp"
     try:
+        if os.path.exists(target) and not os.path.isfile(target):
+            temporary = target  # a pipe or a device is written to, never replaced
         with open(temporary, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)
-        os.replace(temporary, output)
+        if temporary != target:
+            os.replace(temporary, target)
     except OSError as error:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
+        if temporary != target:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
         raise MemtallyError(
             f"--output {output!r}: cannot be written ({error.strerror}); name another file"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import click
@@ -9,9 +10,12 @@ import click
 from memtally.cli.options import format_options, period, period_options, source_options, zone_of
 from memtally.cli.output import columns, emit
 from memtally.errors import InvalidValueError
-from memtally.report import UsageReport, build_report
+from memtally.events import normal_slug
+from memtally.report import UsageReport
+from memtally.report.build import microseconds, open_source, report_of
 from memtally.report.formats import SORTS, Options, format_module
-from memtally.report.timeline import record_days
+from memtally.report.tally import Filters
+from memtally.report.timeline import days_of
 
 __all__ = ["report", "review", "show"]
 
@@ -46,7 +50,7 @@ def report(everything: bool, sort: str | None, **given: Any) -> None:
 @format_options
 def review(**given: Any) -> None:
     """Ranked evidence: knowledge candidates, tidy protection, resident review. No verdicts."""
-    made, options = _build({"kinds": (), "sources": (), "sessions": False, **given})
+    made, options = _build(given)
     emit(format_module(_format(given)).review(made.review(), made, options), given["output"])
 
 
@@ -62,23 +66,19 @@ def show(record: str, **given: Any) -> None:
         raise InvalidValueError(
             "record", record, "no record's name", "write KIND/SLUG, such as decision/adopt-otlp"
         )
-    made, options = _build({"kinds": (), "sources": (), "sessions": True, **given})
-    usage = made.get(kind, slug)
-    if usage is None:
-        raise InvalidValueError(
-            "record", record, "neither in the log nor in the inventory", "see memtally report --all"
-        )
-    since, until, _ = period(given["since"], given["until"], given["now"], options.zone)
-    days = record_days(
-        kind,
-        slug,
-        given["workspace"],
-        logs=given["logs"] or None,
-        zone=options.zone,
-        since=since,
-        until=until,
-    )
-    emit(format_module(_format(given)).show(usage, days, made, options), given["output"])
+    module = format_module(_format(given))
+    with open_source(given["workspace"], given["logs"] or None) as source:
+        key = (kind, normal_slug(slug))
+        key = source.config.aliases.get(key, key)
+        filters, options, now = _settings(given)
+        made = report_of(source, filters, sessions=True, now=now)
+        usage = made.get(*key)
+        if usage is None:
+            raise InvalidValueError(
+                "record", record, "neither in the log nor in the inventory", "see memtally report --all"
+            )
+        days = days_of(source, key, filters, options.zone)
+    emit(module.show(usage, days, made, options), given["output"])
 
 
 def _format(given: dict[str, Any]) -> str:
@@ -90,20 +90,23 @@ def _format(given: dict[str, Any]) -> str:
 def _build(
     given: dict[str, Any], *, sort: str | None = None, everything: bool = False
 ) -> tuple[UsageReport, Options]:
-    name = _format(given)
+    filters, options, now = _settings(given, sort=sort, everything=everything)
+    with open_source(given["workspace"], given["logs"] or None) as source:
+        return report_of(source, filters, sessions=given.get("sessions", False), now=now), options
+
+
+def _settings(
+    given: dict[str, Any], *, sort: str | None = None, everything: bool = False
+) -> tuple[Filters, Options, datetime]:
     zone = zone_of(given["timezone"])
     since, until, now = period(given["since"], given["until"], given["now"], zone)
-    made = build_report(
-        given["workspace"],
-        logs=given["logs"] or None,
-        since=since,
-        until=until,
-        kinds=given["kinds"] or None,
-        sources=given["sources"] or None,
-        sessions=given["sessions"],
-        now=now,
+    filters = Filters(
+        since=None if since is None else microseconds(since),
+        until=None if until is None else microseconds(until),
+        kinds=frozenset(given["kinds"]) if given.get("kinds") else None,
+        sources=frozenset(given["sources"]) if given.get("sources") else None,
     )
-    for_people = name in ("table", "markdown")
+    for_people = _format(given) in ("table", "markdown")
     limit = given["limit"]
     if limit is None and for_people and not everything:
         limit = _SHOWN_BY_DEFAULT
@@ -115,4 +118,4 @@ def _build(
         zone=zone,
         columns=columns() if given["output"] is None else None,
     )
-    return made, options
+    return filters, options, now

@@ -10,8 +10,7 @@ from memtally.cli.options import workspace_option
 from memtally.cli.output import note
 from memtally.errors import MemtallyError
 from memtally.inventory import scan
-from memtally.ledger.layout import ensure_directory
-from memtally.workspace import PRESETS, find_workspace, write_config
+from memtally.workspace import PRESETS, add_preset, find_workspace, write_config
 
 __all__ = ["init", "tokens"]
 
@@ -27,14 +26,17 @@ def init(workspace: str | None, preset: str | None, force: bool) -> None:
     place = find_workspace(workspace)
     chosen = preset or _recognize(place.root)
     try:
-        ensure_directory(str(place.directory))
-        existing = place.config_path.exists()
-        bare = existing and place.config().preset is None and place.config().records is None
-        if existing and not (force or bare):
+        place.ensure_directory()
+        if not place.config_path.exists():
+            write_config(place.config_path, chosen)
+        elif force:
+            write_config(place.config_path, chosen, replace=True)
+        elif place.config().records is None:
+            add_preset(place.config_path, chosen)
+        else:
             raise MemtallyError(
-                f"{place.config_path}: exists already; edit it, or give --force to write it anew"
+                f"{place.config_path}: names records already; edit it, or give --force to write it anew"
             )
-        write_config(place.config_path, chosen, replace=existing)
     except OSError as error:
         raise MemtallyError(
             f"{place.directory}: cannot be written ({error.strerror}); check its owner"

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from memtally import faults, tokens
+from memtally._git import ask_git
 from memtally._vocabulary import VocabularyMissingError, vocabulary_bytes
 from memtally.cli.options import json_option, workspace_option
+from memtally.context import disabled
 from memtally.errors import LogReadError
 from memtally.report import build_report
-from memtally.report.formats._text import one_line, stamp, utc_stamp
+from memtally.report._text import one_line, stamp, utc_stamp
 from memtally.workspace import Workspace, find_workspace
 
 __all__ = ["status"]
@@ -41,6 +42,7 @@ def _facts(place: Workspace) -> dict[str, dict[str, Any]]:
     return {
         "workspace": _workspace(place),
         "log": _log(place),
+        "sources": _sources(place) or {"none": "no event has been recorded"},
         "faults": _faults(place) or {"none": "no fault of recording is known"},
         "tokenizer": _tokenizer(),
         "opentelemetry": _opentelemetry(),
@@ -74,11 +76,16 @@ def _log(place: Workspace) -> dict[str, Any]:
         "damaged_lines": coverage.damaged_lines,
         "duplicate_events": coverage.duplicate_events,
     }
-    for name, source in coverage.sources.items():
-        said[name] = f"{source.events} events, last {stamp(source.last, UTC)} UTC"
-    for name in coverage.silent_sources:
-        said[name] = "configured, never seen"
     return said
+
+
+def _sources(place: Workspace) -> dict[str, Any]:
+    try:
+        coverage = build_report(place.root).coverage
+    except LogReadError:
+        return {}
+    said = {n: f"{s.events} events, last {stamp(s.last, UTC)} UTC" for n, s in coverage.sources.items()}
+    return said | dict.fromkeys(coverage.silent_sources, "configured, never seen")
 
 
 def _writable(place: Workspace) -> bool:
@@ -136,7 +143,7 @@ def _opentelemetry() -> dict[str, Any]:
 
 def _warnings(place: Workspace) -> dict[str, str]:
     found = {}
-    if os.environ.get("MEMTALLY_DISABLED", "") not in ("", "0", "false"):
+    if disabled():
         found["disabled"] = "MEMTALLY_DISABLED is set: nothing is recorded"
     if os.environ.get("OTEL_LOGS_EXPORTER") and "memtally" in os.environ["OTEL_LOGS_EXPORTER"]:
         found["batched"] = (
@@ -149,13 +156,4 @@ def _warnings(place: Workspace) -> dict[str, str]:
 
 
 def _in_git(place: Workspace) -> bool:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(place.root), "rev-parse", "--is-inside-work-tree"],
-            capture_output=True,
-            timeout=5,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 0
+    return ask_git(str(place.root), "rev-parse", "--is-inside-work-tree") is not None

@@ -1,11 +1,11 @@
 """The usage log on disk: append, read, seal. Knows nothing of OpenTelemetry.
 
-``LogWriter`` appends whole lines; ``read_logs`` reads them back, damaged or not; ``segments`` names the
-files that make up one log.
+``LogWriter`` appends whole lines; ``open_logs`` and ``open_segments`` read them back, damaged or not;
+``segments`` names the files that make up one log.
 """
 
 from memtally.ledger.layout import CACHE_FOLDER, DIRECTORY, LOG_FILE, ensure_directory, segments
-from memtally.ledger.reader import ReadCounts, read_events, read_logs
+from memtally.ledger.reader import OpenLogs, ReadCounts, open_logs, open_segments, read_events, read_logs
 from memtally.ledger.writer import LogWriter
 
 __all__ = [
@@ -13,8 +13,11 @@ __all__ = [
     "DIRECTORY",
     "LOG_FILE",
     "LogWriter",
+    "OpenLogs",
     "ReadCounts",
     "ensure_directory",
+    "open_logs",
+    "open_segments",
     "read_events",
     "read_logs",
     "segments",

@@ -17,7 +17,7 @@ from memtally.errors import InvalidValueError
 from memtally.events import RecordSnapshot, UsageEvent, normal_slug, well_formed
 from memtally.ledger import otlp
 
-__all__ = ["decode_line", "event_from_fields", "parse_time"]
+__all__ = ["MAX_TIME", "MIN_TIME", "decode_line", "event_from_fields", "parse_time"]
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -51,7 +51,8 @@ class _Line(msgspec.Struct, gc=False):
 
 
 _decoder = msgspec.json.Decoder(_Line)
-_BAD = (msgspec.MsgspecError, ValueError, RecursionError)  # ValueError holds UnicodeDecodeError
+# ValueError holds UnicodeDecodeError; the others come from what stands in OTLP where it should not
+_BAD = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError, OSError)
 
 
 def decode_line(line: bytes) -> tuple[list[UsageEvent], bool]:
@@ -68,11 +69,25 @@ def decode_line(line: bytes) -> tuple[list[UsageEvent], bool]:
         return [], False
     try:
         value = _loads(line.decode("utf-8"))
-        if otlp.is_otlp(value):
-            return [_event(msgspec.convert(found, _Line)) for found in otlp.events(value)], False
-        return [_event(msgspec.convert(value, _Line))], False
     except _BAD:
         return _salvage(line), True
+    return _events_of(value)
+
+
+def _events_of(value: object) -> tuple[list[UsageEvent], bool]:
+    """The events of one JSON value, and whether anything of ours in it is damaged."""
+    if not isinstance(value, dict) or not otlp.is_otlp(value):
+        try:
+            return [_event(msgspec.convert(value, _Line))], False
+        except _BAD:
+            return [], True
+    found, damaged = [], False
+    for item in otlp.events(value):
+        try:  # one odd record of a batch costs itself, not the batch
+            found.append(_event(msgspec.convert(otlp.fields(*item), _Line)))
+        except _BAD:
+            damaged = True
+    return found, damaged
 
 
 def _event(line: _Line) -> UsageEvent:
@@ -122,6 +137,7 @@ def event_from_fields(fields: object) -> UsageEvent:
 # -- damaged lines -----------------------------------------------------------------------------------
 
 _CANDIDATE = re.compile(r'\{\s*"')
+_FIRST_WINDOW = 512
 _BUDGET = 64  # characters looked at, as a multiple of the line's length: keeps hostile lines linear
 
 
@@ -147,23 +163,40 @@ def _salvage(line: bytes) -> list[UsageEvent]:
     position, budget = 0, _BUDGET * len(text) + 65_536
     while budget > 0 and (candidate := _CANDIDATE.search(text, position)):
         start = candidate.start()
-        try:
-            value, end = _json.raw_decode(text, start)
-        except (ValueError, RecursionError) as error:
-            reached = error.pos if isinstance(error, json.JSONDecodeError) else len(text)
-            budget -= max(reached - start, 1)
+        value, length, cost = _value_at(text, start)
+        budget -= cost
+        if length == 0:
             position = start + 1
             continue
         # what is whole and no event is somebody's JSON: there is nothing of ours inside it
-        position = end
-        budget -= end - start
-        if not intact and not _is_clean(text[start:end]):
-            continue  # a byte is broken inside it: which record it names is not certain
-        try:
-            found.append(_event(msgspec.convert(value, _Line)))
-        except _BAD:
-            continue
+        position = start + length
+        if intact or _is_clean(text[start:position]):
+            # a byte broken inside it: which record it names is not certain
+            found += _events_of(value)[0]
     return found
+
+
+def _value_at(text: str, start: int) -> tuple[object, int, int]:
+    """The JSON value that begins at a place, its length (0 for none), and how much was looked at.
+
+    Looks through a window that grows: an error's position costs the decoder the text before it, and
+    most candidates fail at once.
+    """
+    size, cost = _FIRST_WINDOW, 0
+    while True:
+        window = text[start : start + size]
+        try:
+            value, length = _json.raw_decode(window)
+        except json.JSONDecodeError as error:
+            cost += 16 + min(error.pos, size)
+            cut_off = error.msg.startswith("Unterminated") or error.pos > len(window) - 16
+            if not cut_off or start + size >= len(text):
+                return None, 0, cost
+            size *= 2
+        except (ValueError, RecursionError):
+            return None, 0, cost + len(window)
+        else:
+            return value, length, cost + length
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -184,6 +217,8 @@ _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?\s?(?:[Zz]|([+-])(\d\d):?(\d\d))?", re.ASCII
 )
 _EPOCH = date(1970, 1, 1).toordinal()
+MIN_TIME = (date(1, 1, 1).toordinal() - _EPOCH) * 86_400_000_000
+MAX_TIME = (date(9999, 12, 31).toordinal() - _EPOCH + 1) * 86_400_000_000 - 1
 
 
 def parse_time(value: object) -> int | None:
@@ -209,4 +244,6 @@ def parse_time(value: object) -> int | None:
             return None
         offset = int(off_hours) * 3_600 + int(off_minutes) * 60
         seconds -= offset if sign == "+" else -offset
-    return seconds * 1_000_000 + int((fraction or "")[:6].ljust(6, "0"))
+    microseconds = seconds * 1_000_000 + int((fraction or "")[:6].ljust(6, "0"))
+    # an offset can carry it out of the years that can be written down
+    return microseconds if MIN_TIME <= microseconds <= MAX_TIME else None

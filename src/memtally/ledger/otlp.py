@@ -10,7 +10,7 @@ from typing import Any
 
 from memtally.events import format_time
 
-__all__ = ["event_from_attributes", "events", "is_otlp"]
+__all__ = ["event_from_attributes", "events", "fields", "is_otlp"]
 
 _EVENTS = {"memtally.use": "use", "memtally.resident_exposure": "resident_exposure"}
 _FIELDS = {
@@ -30,25 +30,26 @@ def is_otlp(value: object) -> bool:
     return isinstance(value, dict) and ("resourceLogs" in value or "resourceSpans" in value)
 
 
-def events(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Our events in an OTLP object, as the fields of the log's lines.
+def events(value: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], object]]:
+    """Our records and spans in an OTLP object: the event, the item as it stands, its time.
 
-    Raises ``ValueError`` when the object's structure is broken.
+    What is broken in the structure around them holds nothing that could be read.
     """
     for resource, scope, items, name, time in (
         ("resourceLogs", "scopeLogs", "logRecords", "eventName", "timeUnixNano"),
         ("resourceSpans", "scopeSpans", "spans", "name", "startTimeUnixNano"),
     ):
-        for outer in _list(value.get(resource)):
-            for middle in _list(outer.get(scope)):
-                for item in _list(middle.get(items)):
+        for outer in _objects(value.get(resource)):
+            for middle in _objects(outer.get(scope)):
+                for item in _objects(middle.get(items)):
                     event = _EVENTS.get(str(item.get(name)))
                     if event is not None:
-                        yield _event(event, item, item.get(time))
+                        yield event, item, item.get(time)
 
 
-def _event(event: str, item: Mapping[str, Any], nanoseconds: object) -> dict[str, Any]:
-    attributes = {str(a.get("key")): _any_value(a.get("value")) for a in _list(item.get("attributes"))}
+def fields(event: str, item: Mapping[str, Any], nanoseconds: object) -> dict[str, Any]:
+    """The fields of a log line, from one OTLP record or span. Raises ``ValueError`` for broken values."""
+    attributes = {str(a.get("key")): _any_value(a.get("value")) for a in _objects(item.get("attributes"))}
     stamp = int(str(nanoseconds)) if nanoseconds not in (None, "", 0, "0") else None
     return event_from_attributes(
         event,
@@ -71,7 +72,7 @@ def event_from_attributes(
     for name, field in _FIELDS.items():
         if attributes.get(name) is not None:
             made[field] = attributes[name]
-    if time_unix_nano is not None:
+    if time_unix_nano is not None and 0 <= time_unix_nano < 2**64:
         made["occurred_at"] = format_time(time_unix_nano // 1000)
     return made
 
@@ -82,9 +83,9 @@ def _any_value(value: object) -> Any:
     if "intValue" in value:
         return int(str(value["intValue"]))  # 64-bit integers travel as strings
     if "arrayValue" in value:
-        return [_any_value(v) for v in _list((value["arrayValue"] or {}).get("values"))]
+        return [_any_value(v) for v in _objects(_object(value["arrayValue"]).get("values"))]
     if "kvlistValue" in value:
-        pairs = _list((value["kvlistValue"] or {}).get("values"))
+        pairs = _objects(_object(value["kvlistValue"]).get("values"))
         return {str(pair.get("key")): _any_value(pair.get("value")) for pair in pairs}
     for name in ("stringValue", "boolValue", "doubleValue"):
         if name in value:
@@ -92,9 +93,9 @@ def _any_value(value: object) -> Any:
     return None
 
 
-def _list(value: object) -> list[dict[str, Any]]:
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise ValueError("broken OTLP structure")
-    return value
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

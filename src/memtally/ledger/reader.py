@@ -7,7 +7,10 @@ whole on the next reading.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -15,9 +18,19 @@ from memtally.errors import LogReadError
 from memtally.events import UsageEvent
 from memtally.ledger.decode import decode_line
 
-__all__ = ["MAX_LINE", "ReadCounts", "iter_lines", "read_events", "read_logs"]
+__all__ = [
+    "MAX_LINE",
+    "OpenLogs",
+    "ReadCounts",
+    "iter_lines",
+    "open_logs",
+    "open_segments",
+    "read_events",
+    "read_logs",
+]
 
 _BLOCK = 1_048_576
+_ATTEMPTS = 100
 MAX_LINE = 32 * 1_048_576
 """Bytes of one line that are looked at; a longer line is damaged, and its rest is passed over."""
 
@@ -30,23 +43,100 @@ class ReadCounts:
     recovered_events: int = 0
 
 
-def read_logs(paths: Iterable[str | os.PathLike[str]], counts: ReadCounts) -> Iterator[UsageEvent]:
-    """The events of some log files, file by file, in the order of their lines.
+class OpenLogs:
+    """Log files that were opened together, and are read as they were then, as often as wanted.
 
-    Adds what it met to ``counts``. Raises ``LogReadError`` naming the first file that cannot be read.
+    A file may be sealed, renamed or go on growing meanwhile: every reading gives the same bytes. What
+    cannot be read twice (a pipe) is copied to a temporary file first. Use it as a context manager.
     """
-    for path in paths:
+
+    def __init__(self, files: list[tuple[str, BinaryIO]]) -> None:
+        self._files: list[tuple[str, BinaryIO, int]] = [(path, *_stable(stream)) for path, stream in files]
+
+    def __enter__(self) -> OpenLogs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for _, stream, _ in self._files:
+            stream.close()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def read(self, counts: ReadCounts) -> Iterator[UsageEvent]:
+        """The events, file by file, line by line; adds what else it meets to ``counts``.
+
+        Raises ``LogReadError`` naming the file where the disk fails.
+        """
+        for path, stream, length in self._files:
+            yield from read_events(_lines_of(path, stream, length), counts)
+
+
+def open_logs(paths: Iterable[str | os.PathLike[str]]) -> OpenLogs:
+    """Open explicit files. Raises ``LogReadError`` naming the first that cannot be read."""
+    return OpenLogs(_open_all([os.fspath(path) for path in paths]))
+
+
+def open_segments(list_segments: Callable[[], list[str]]) -> OpenLogs:
+    """Open the segments of a log that may be sealed at any moment, none twice and none left out."""
+    for _ in range(_ATTEMPTS):
+        listed = list_segments()
         try:
+            files = _open_all(listed)
+        except LogReadError as error:
+            # sealed between the listing and the opening, unless it is still there
+            if not os.path.lexists(error.path):
+                continue
+            raise
+        if list_segments() == listed:
+            return OpenLogs(files)
+        for _, stream in files:
+            stream.close()
+    raise LogReadError(listed[-1], "sealed faster than it can be opened", "try again")
+
+
+def read_logs(paths: Iterable[str | os.PathLike[str]], counts: ReadCounts) -> Iterator[UsageEvent]:
+    """The events of some explicit files, in order. Raises as ``open_logs`` does."""
+    with open_logs(paths) as logs:
+        yield from logs.read(counts)
+
+
+def _open_all(paths: list[str]) -> list[tuple[str, BinaryIO]]:
+    files: list[tuple[str, BinaryIO]] = []
+    try:
+        for path in paths:
             # unbuffered: blocks are large already
-            with open(path, "rb", buffering=0, opener=_open_without_hanging) as stream:
-                yield from read_events(iter_lines(stream), counts)
-        except FileNotFoundError:
-            raise LogReadError(os.fspath(path), "no such log", "check the path given") from None
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise LogReadError(
-                os.fspath(path), f"cannot be read ({reason})", "check the path and its mode"
-            ) from None
+            files.append((path, open(path, "rb", buffering=0, opener=_open_without_hanging)))  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        for _, stream in files:
+            stream.close()
+        if isinstance(error, FileNotFoundError):
+            raise LogReadError(path, "no such log", "check the path given") from None
+        raise _unreadable(path, error) from None
+    return files
+
+
+def _unreadable(path: str, error: Exception) -> LogReadError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return LogReadError(path, f"cannot be read ({reason})", "check the path and its mode")
+
+
+def _stable(stream: BinaryIO) -> tuple[BinaryIO, int]:
+    status = os.fstat(stream.fileno())
+    if stat.S_ISREG(status.st_mode):
+        return stream, status.st_size
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the others
+    with stream:
+        shutil.copyfileobj(stream, copy, _BLOCK)
+    return copy, copy.tell()
+
+
+def _lines_of(path: str, stream: BinaryIO, size: int) -> Iterator[bytes]:
+    try:
+        stream.seek(0)
+        yield from iter_lines(stream, size)
+    except OSError as error:
+        raise _unreadable(path, error) from None
 
 
 def read_events(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[UsageEvent]:
@@ -59,11 +149,16 @@ def read_events(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[UsageEve
         yield from events
 
 
-def iter_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """The lines of a binary stream, split at ``\\n`` only; an overlong one is cut at ``MAX_LINE``."""
+def iter_lines(stream: BinaryIO, size: int | None = None) -> Iterator[bytes]:
+    """The lines of the first ``size`` bytes of a stream (all by default), split at ``\\n`` only.
+
+    An overlong line is cut at ``MAX_LINE``.
+    """
     parts: list[bytes] = []
     held = 0
-    while block := stream.read(_BLOCK):
+    while block := stream.read(_BLOCK if size is None else min(_BLOCK, size)):
+        if size is not None:
+            size -= len(block)
         lines = block.split(b"\n")
         if len(lines) == 1:
             if held < MAX_LINE:

@@ -26,6 +26,9 @@ __all__ = ["LOCK_TIMEOUT", "SEAL_BYTES", "LogWriter"]
 LOCK_TIMEOUT = 2.0
 """Seconds to wait for the lock; then the line is written without it (one O_APPEND write) and counted."""
 
+IMPATIENCE = 10.0
+"""Seconds after such a time-out in which the lock is tried, but not waited for."""
+
 SEAL_BYTES = 256 * 1_048_576
 BATCH_BYTES = 262_144
 WAITING_LINES = 10_000
@@ -65,6 +68,7 @@ class LogWriter:
         self._end = -1  # where this writer left the file; anything else means look at its last byte
         self._waiting: deque[bytes] = deque()
         self._holder: int | None = None
+        self._impatient_until = 0.0
         _writers.add(self)
 
     @property
@@ -81,28 +85,41 @@ class LogWriter:
         """Write what waits, if it can be written; whether nothing waits any more."""
         if self._holder == threading.get_ident():
             return False  # a signal handler inside an append: the append below it, or the next, writes it
-        if not self._mutex.acquire(timeout=LOCK_TIMEOUT):
+        if not self._free_within(LOCK_TIMEOUT):
             faults.note(
                 "writer_busy", f"{self.path}: another thread was writing for too long; an event waits"
             )
             return False
-        self._holder = threading.get_ident()
-        try:
-            return self._drain()
-        finally:
-            self._holder = None
-            self._mutex.release()
+        # "with" rather than acquire(timeout): an exception out of a signal handler cannot come between
+        # the taking and the block, and leave the mutex locked for ever
+        with self._mutex:
+            self._holder = threading.get_ident()
+            try:
+                return self._drain()
+            finally:
+                self._holder = None
+
+    def _free_within(self, seconds: float) -> bool:
+        """Wait until no other thread writes; false where one does for longer than that."""
+        deadline = time.monotonic() + seconds
+        while self._mutex.locked():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.0005)
+        return True
 
     def close(self) -> None:
         """Write what waits, if it can be written, and close the file. The writer can be used again."""
-        if not self.flush():
+        if not self.flush() and self._holder != threading.get_ident():
             faults.note(
                 "events_lost",
                 f"{self.path}: events that could not be written were lost when the process ended",
                 count=len(self._waiting),
             )
-        with self._mutex:
-            self._close_descriptor()
+        # not from a signal handler inside an append: the append below it needs the file
+        if self._holder != threading.get_ident() and self._free_within(LOCK_TIMEOUT):
+            with self._mutex:
+                self._close_descriptor()
 
     # -- under the mutex -------------------------------------------------------------------------
 
@@ -183,7 +200,9 @@ class LogWriter:
 
     def _lock_current_file(self) -> bool:
         """Open and lock the file that the path names now; whether it could be locked."""
-        deadline = time.monotonic() + LOCK_TIMEOUT
+        now = time.monotonic()
+        # who holds the lock for ever costs one wait, not one for each read
+        deadline = now if now < self._impatient_until else now + LOCK_TIMEOUT
         while True:
             if self._descriptor < 0:
                 self._open()
@@ -196,6 +215,7 @@ class LogWriter:
                 )
             else:
                 if not locked:
+                    self._impatient_until = time.monotonic() + IMPATIENCE
                     faults.note(
                         "lock_timeout", f"{self.path}: locked for over {LOCK_TIMEOUT:g} s; written without"
                     )
@@ -207,6 +227,8 @@ class LogWriter:
                 return locked
             # renamed, sealed or removed under our feet: what the path names now is the log
             self._close_descriptor()
+            if time.monotonic() > deadline + LOCK_TIMEOUT:
+                raise OSError("the file is replaced faster than it can be opened")
 
     def _open(self) -> None:
         directory = os.path.dirname(self.path)

@@ -10,16 +10,16 @@ from datetime import UTC, datetime, timedelta
 from memtally.errors import InvalidValueError
 from memtally.events import UsageEvent
 from memtally.inventory import InventoryRecord, scan
-from memtally.ledger.reader import ReadCounts, read_logs
+from memtally.ledger.decode import MAX_TIME, MIN_TIME
+from memtally.ledger.reader import OpenLogs, ReadCounts, open_logs, open_segments
 from memtally.report.model import Coverage, LogState, RecordUsage, SourceCoverage, UsageReport
 from memtally.report.tally import Filters, RecordTally, Span, Tally, tally_events
 from memtally.workspace import Config, Workspace, find_workspace
 
-__all__ = ["LogSource", "build_report", "microseconds", "moment", "open_logs"]
+__all__ = ["LogSource", "build_report", "microseconds", "moment", "open_source", "report_of"]
 
 Key = tuple[str, str]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_MICROSECONDS = 253_402_300_799_999_999  # the last one that a datetime can hold
 
 
 def build_report(
@@ -39,57 +39,69 @@ def build_report(
     and ``sources`` limit what is counted per record. ``sessions``: also count sessions and coalesced
     uses per record, which takes memory for each use. ``now``: the time the report is made for.
 
-    A workspace without a log gives an empty report whose coverage says so. Raises ``LogReadError`` for
-    an explicit log that is missing or unreadable, ``WorkspaceError`` and ``ConfigError`` for theirs.
+    Explicit logs are joined with the inventory of an explicit ``workspace`` only. A workspace without a
+    log gives an empty report whose coverage says so. Raises ``LogReadError`` for an explicit log that is
+    missing or unreadable, ``WorkspaceError`` and ``ConfigError`` for theirs.
     """
-    moment_now = _aware(now) if now is not None else datetime.now(UTC)
-    source = open_logs(workspace, logs)
     filters = Filters(
         since=None if since is None else microseconds(since),
         until=None if until is None else microseconds(until),
         kinds=None if kinds is None else frozenset(_listed("kinds", kinds)),
         sources=None if sources is None else frozenset(_listed("sources", sources)),
     )
+    with open_source(workspace, logs) as source:
+        return report_of(source, filters, sessions=sessions, now=now)
+
+
+def report_of(
+    source: LogSource, filters: Filters, *, sessions: bool = False, now: datetime | None = None
+) -> UsageReport:
+    """The report over an open source; see ``build_report``."""
+    moment_now = _aware(now) if now is not None else datetime.now(UTC)
+    config = source.config
 
     def make() -> Tally:
         return Tally(
-            filters=filters,
-            now=microseconds(moment_now),
-            aliases=source.config.aliases,
-            with_sessions=sessions,
+            filters=filters, now=microseconds(moment_now), aliases=config.aliases, with_sessions=sessions
         )
 
     tally = tally_events(source.read, make)
-    config = source.config
     inventory = scan(source.place, config, now=moment_now.timestamp()) if source.place is not None else {}
-    if kinds is not None:
-        inventory = {key: record for key, record in inventory.items() if key[0] in (filters.kinds or ())}
+    if filters.kinds is not None:
+        inventory = {key: record for key, record in inventory.items() if key[0] in filters.kinds}
     return UsageReport(
         records=tuple(
             _usage(key, tally.records.get(key), inventory.get(key), config, sessions)
             for key in sorted(tally.records.keys() | inventory.keys())
         ),
-        coverage=_coverage(config, tally, source.counts, bool(source.paths)),
+        coverage=_coverage(config, tally, source),
         generated_at=moment_now,
+        limited=filters.sources is not None,
     )
 
 
 @dataclass(slots=True)
 class LogSource:
-    """What a report is read from; ``counts`` are those of the last reading."""
+    """What a report is read from. Use it as a context manager; ``counts`` are those of the last reading."""
 
     place: Workspace | None
     config: Config
-    paths: list[str | os.PathLike[str]]
+    logs: OpenLogs
     counts: ReadCounts = field(default_factory=ReadCounts)
+
+    def __enter__(self) -> LogSource:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.logs.__exit__()
 
     def read(self) -> Iterable[UsageEvent]:
         """The events, from the start."""
         self.counts = ReadCounts()
-        return read_logs(self.paths, self.counts)
+        return self.logs.read(self.counts)
 
 
-def open_logs(
+def open_source(
     workspace: str | os.PathLike[str] | None, logs: Iterable[str | os.PathLike[str]] | None
 ) -> LogSource:
     """The logs of a workspace, or explicit ones; these are joined with an explicit workspace only."""
@@ -97,9 +109,10 @@ def open_logs(
         raise InvalidValueError("logs", logs, "logs= is a list of files", "pass [path]")
     if logs is not None and workspace is None:
         # somebody else's log says nothing about the records of the folder we happen to stand in
-        return LogSource(None, Config(), list(logs))
+        return LogSource(None, Config(), open_logs(logs))
     place = find_workspace(workspace)
-    return LogSource(place, place.config(), list(place.logs() if logs is None else logs))
+    config = place.config()
+    return LogSource(place, config, open_segments(place.logs) if logs is None else open_logs(logs))
 
 
 def _listed(name: str, values: Iterable[str]) -> list[str]:
@@ -121,7 +134,7 @@ def moment(microseconds: int | None) -> datetime | None:
     """Microseconds since the epoch as an aware datetime; out of a datetime's range, its nearest end."""
     if microseconds is None:
         return None
-    return _EPOCH + timedelta(microseconds=min(max(microseconds, -62_135_596_800_000_000), _MAX_MICROSECONDS))
+    return _EPOCH + timedelta(microseconds=min(max(microseconds, MIN_TIME), MAX_TIME))
 
 
 def _usage(
@@ -129,7 +142,7 @@ def _usage(
 ) -> RecordUsage:
     tally = tally or RecordTally()
     measured = tally.exposures.events - tally.unmeasured
-    covered = config.records is not None and key[0] in config.records
+    covered = config.records is not None and key[0] in config.records and key[0] not in config.open_kinds
     return RecordUsage(
         kind=key[0],
         slug=key[1],
@@ -152,6 +165,7 @@ def _usage(
         status="present" if found is not None else "missing" if covered else "unknown",
         age_days=None if found is None else found.age_days,
         tokenizers=tuple(sorted(tally.tokenizers)),
+        user_level=key[1].startswith("~/") or (found is not None and found.user_level),
     )
 
 
@@ -168,9 +182,10 @@ def _coalesced(tally: RecordTally) -> int:
     return runs
 
 
-def _coverage(config: Config, tally: Tally, counts: ReadCounts, has_log: bool) -> Coverage:
+def _coverage(config: Config, tally: Tally, source: LogSource) -> Coverage:
+    counts = source.counts
     met = tally.period.events + tally.searches + tally.unknown
-    state: LogState = "no_log" if not has_log else "ok" if met or counts.damaged_lines else "empty"
+    state: LogState = "no_log" if not source.logs else "ok" if met or counts.damaged_lines else "empty"
     expected = config.sources
     return Coverage(
         log_state=state,
@@ -179,7 +194,7 @@ def _coverage(config: Config, tally: Tally, counts: ReadCounts, has_log: bool) -
         last_event_at=moment(tally.period.last),
         events=tally.period.events,
         sessions=len(tally.sessions),
-        sources={name: _source(span) for name, span in sorted(tally.sources.items())},
+        sources={name: _source_coverage(span) for name, span in sorted(tally.sources.items())},
         silent_sources=tuple(sorted(set(expected) - tally.sources.keys())),
         damaged_lines=counts.damaged_lines,
         recovered_events=counts.recovered_events,
@@ -192,5 +207,5 @@ def _coverage(config: Config, tally: Tally, counts: ReadCounts, has_log: bool) -
     )
 
 
-def _source(span: Span) -> SourceCoverage:
+def _source_coverage(span: Span) -> SourceCoverage:
     return SourceCoverage(span.events, moment(span.first), moment(span.last))

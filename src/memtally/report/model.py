@@ -22,6 +22,7 @@ class RecordUsage:
     ``use_count`` holds explicit reads only; ``resident_exposure_count`` is a cost, never a use.
     Exposure costs are sums over events of estimated tokens; ``unmeasured_exposure_count`` exposures are
     in no sum. ``tokenizers`` names every estimator that had a part in the token figures.
+    ``user_level``: used in many workspaces, so that one workspace's log cannot call it unread.
     """
 
     kind: str
@@ -45,16 +46,12 @@ class RecordUsage:
     status: Status = "unknown"
     age_days: int | None = None
     tokenizers: tuple[str, ...] = ()
+    user_level: bool = False
 
     @property
     def name(self) -> str:
         """``kind/slug``."""
         return f"{self.kind}/{self.slug}"
-
-    @property
-    def user_level(self) -> bool:
-        """Whether the record is used in many workspaces, so that one log cannot call it unread."""
-        return self.slug.startswith("~/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +109,8 @@ class UsageReport:
     records: tuple[RecordUsage, ...]
     coverage: Coverage
     generated_at: datetime
+    limited: bool = False
+    """Whether uses by some sources were left out, so that nothing can be called unused."""
 
     def __getitem__(self, key: tuple[str, str]) -> RecordUsage:
         kind, slug = key[0], normal_slug(key[1])
@@ -132,8 +131,11 @@ class UsageReport:
         """Records that exist and were not explicitly read in what the log covers.
 
         Absence is no proof of disuse: see ``coverage`` for the sources and the time it rests on.
-        User-level records are left out; other workspaces may use them.
+        User-level records are left out; other workspaces may use them. Empty where the report is limited
+        to some sources.
         """
+        if self.limited:
+            return ()
         return tuple(
             r for r in self.records if r.status == "present" and r.use_count == 0 and not r.user_level
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import UTC, tzinfo
 
+from memtally.report._text import one_line, stamp
 from memtally.report.model import RecordUsage, Review, ReviewItem, UsageReport
 
 __all__ = ["evidence", "review"]
@@ -32,12 +34,12 @@ def _items(records: Iterable[RecordUsage]) -> tuple[ReviewItem, ...]:
     return tuple(ReviewItem(record, evidence(record)) for record in records)
 
 
-def evidence(record: RecordUsage) -> str:
-    """What the log says of one record, in words."""
+def evidence(record: RecordUsage, quote: Callable[[str], str] = one_line, zone: tzinfo = UTC) -> str:
+    """What the log says of one record, in words; ``quote`` makes somebody else's names harmless."""
     parts = []
     if record.use_count:
-        by = ", ".join(f"{source} {count}" for source, count in record.source_breakdown.items())
-        last = f", last on {record.last_used_at:%Y-%m-%d}" if record.last_used_at else ""
+        by = ", ".join(f"{quote(source)} {count:,}" for source, count in record.source_breakdown.items())
+        last = f", last on {stamp(record.last_used_at, zone)[:10]}" if record.last_used_at else ""
         parts.append(f"read {_times(record.use_count)}{last} ({by})")
     else:
         parts.append("no explicit read in what the log covers")
@@ -46,7 +48,7 @@ def evidence(record: RecordUsage) -> str:
     if record.resident_exposure_count:
         tokens = f"an estimated {record.estimated_total_resident_exposure_tokens:,} tokens in all"
         if record.unmeasured_exposure_count:
-            tokens += f" without {record.unmeasured_exposure_count} unmeasured"
+            tokens += f" without {record.unmeasured_exposure_count:,} unmeasured"
         parts.append(f"placed into a context {_times(record.resident_exposure_count)}, {tokens}")
     elif record.resident:
         parts.append("always on, but no placing in what the log covers")

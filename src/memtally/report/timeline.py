@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 
 from memtally.events import RecordSnapshot, UsageEvent, normal_slug
-from memtally.report.build import microseconds, moment, open_logs
+from memtally.report._text import local
+from memtally.report.build import LogSource, moment, open_source
 from memtally.report.tally import Filters, Tally, tally_events
 
-__all__ = ["UNDATED_DAY", "record_days"]
+__all__ = ["UNDATED_DAY", "days_of", "record_days"]
 
 UNDATED_DAY = "undated"
 
@@ -28,7 +29,7 @@ class _DayTally(Tally):
         if key != self.key:
             return
         at = moment(dated)
-        day = UNDATED_DAY if at is None else at.astimezone(self.zone).strftime("%Y-%m-%d")
+        day = UNDATED_DAY if at is None else local(at, self.zone).strftime("%Y-%m-%d")
         source = f"{event.source} (maintenance)" if event.actor == "maintenance" else event.source
         sources = self.days.setdefault(day, {})
         sources[source] = sources.get(source, 0) + 1
@@ -41,23 +42,24 @@ def record_days(
     *,
     logs: Iterable[str | os.PathLike[str]] | None = None,
     zone: tzinfo = UTC,
-    since: datetime | None = None,
-    until: datetime | None = None,
 ) -> dict[str, dict[str, int]]:
     """Events of one record for each day (``YYYY-MM-DD`` in ``zone``) and source, in order.
 
     Events without a usable time stand under ``undated``. Raises as ``build_report`` does.
     """
-    source = open_logs(workspace, logs)
-    filters = Filters(
-        since=None if since is None else microseconds(since),
-        until=None if until is None else microseconds(until),
-    )
+    with open_source(workspace, logs) as source:
+        return days_of(source, (kind, normal_slug(slug)), Filters(), zone)
+
+
+def days_of(
+    source: LogSource, key: tuple[str, str], filters: Filters, zone: tzinfo
+) -> dict[str, dict[str, int]]:
+    """The same over an open source, within a period."""
+    aliases = source.config.aliases
 
     def make() -> _DayTally:
-        key = source.config.aliases.get((kind, normal_slug(slug)), (kind, normal_slug(slug)))
         # every time is taken as it stands: whether it lies in the future is the report's to say
-        return _DayTally(filters=filters, key=key, zone=zone, now=2**62, aliases=source.config.aliases)
+        return _DayTally(filters=filters, key=aliases.get(key, key), zone=zone, now=2**62, aliases=aliases)
 
     tally = tally_events(source.read, make)
     assert isinstance(tally, _DayTally)

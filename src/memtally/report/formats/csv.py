@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping
 
-from memtally.report.formats._text import one_line, utc_stamp
+from memtally.report._text import one_line, utc_stamp
 from memtally.report.formats.options import Options, arranged
 from memtally.report.model import RecordUsage, Review, UsageReport
 
@@ -34,6 +34,7 @@ _COLUMNS = (
     "status",
     "age_days",
     "tokenizers",
+    "user_level",
 )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from json import dumps
 from typing import Any
 
-from memtally.report.formats._text import utc_stamp
+from memtally.report._text import utc_stamp
 from memtally.report.formats.options import Options, arranged
 from memtally.report.model import Coverage, RecordUsage, Review, UsageReport
 

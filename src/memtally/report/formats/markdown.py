@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from memtally.report.formats._text import clip, one_line, stamp
+from memtally.report._text import clip, one_line, stamp
 from memtally.report.formats.options import Options, arranged
 from memtally.report.formats.summary import coverage_lines, why_unread
 from memtally.report.model import RecordUsage, Review, UsageReport
+from memtally.report.review import evidence
 
 __all__ = ["report", "review", "show"]
 
@@ -18,6 +19,7 @@ _CAUTION = (
 _HEADING = "| record | uses | last used | by source | exposures | tokens each | tokens total | status |"
 _RULE = "| --- | ---: | --- | --- | ---: | ---: | ---: | --- |"
 _SLUG_CHARACTERS = 120
+_LINE_CHARACTERS = 400
 
 
 def report(made: UsageReport, options: Options) -> str:
@@ -38,7 +40,7 @@ def review(found: Review, made: UsageReport, options: Options) -> str:
     ):
         rows.append(f"\n### {heading}\n")
         rows += [
-            f"{rank}. {_code(item.record.name)}: {item.evidence}"
+            f"{rank}. {_code(item.record.name)}: {evidence(item.record, _code, options.zone)}"
             for rank, item in enumerate(items[: options.limit], 1)
         ]
         rows += ["none in what the log covers"] if not items else []
@@ -72,7 +74,7 @@ def _bounded(
 
 
 def _foot(made: UsageReport, options: Options) -> list[str]:
-    lines = ["", *coverage_lines(made.coverage, options), _CAUTION]
+    lines = ["", *(_bounded_line(line) for line in coverage_lines(made.coverage, options, _code)), _CAUTION]
     if made.never_read and made.coverage.log_state == "ok":
         names = [_code(record.name) + why_unread(record) for record in made.never_read]
         more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
@@ -93,6 +95,10 @@ def _row(record: RecordUsage, options: Options) -> str:
         record.status,
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _bounded_line(line: str) -> str:
+    return line if len(line) <= _LINE_CHARACTERS else line[: _LINE_CHARACTERS - 6] + " ... `"
 
 
 def _code(text: str) -> str:

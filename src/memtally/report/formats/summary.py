@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from memtally.report.formats._text import one_line, stamp
+from collections.abc import Callable
+
+from memtally.report._text import local, one_line, stamp
 from memtally.report.formats.options import Options
 from memtally.report.model import Coverage, RecordUsage
 
@@ -23,24 +25,28 @@ def why_unread(record: RecordUsage) -> str:
     return f" ({', '.join(known)})" if known else ""
 
 
-def coverage_lines(coverage: Coverage, options: Options) -> list[str]:
-    """What the figures rest on, and what was met and not counted; one sentence a line."""
+def coverage_lines(coverage: Coverage, options: Options, quote: Callable[[str], str] = one_line) -> list[str]:
+    """What the figures rest on, and what was met and not counted; one sentence a line.
+
+    ``quote`` makes the names of somebody else's sources harmless.
+    """
     if coverage.log_state == "no_log":
         return ["No usage log yet: nothing has been recorded in this workspace."]
     if coverage.log_state == "empty":
         return ["The usage log holds no events in this period."]
-    zone = options.zone.tzname(coverage.last_event_at) or "UTC"
-    first, last = stamp(coverage.first_event_at, options.zone), stamp(coverage.last_event_at, options.zone)
+    last = coverage.last_event_at
+    zone = (None if last is None else local(last, options.zone).tzname()) or "UTC"
+    span = f"{stamp(coverage.first_event_at, options.zone)} to {stamp(last, options.zone)} {zone}"
     events, sessions = _count(coverage.events, "event"), _count(coverage.sessions, "session")
-    lines = [f"{events} in {sessions}, {first} to {last} {zone}."]
+    lines = [f"{events} in {sessions}, {span}."]
     if coverage.sources:
         lines.append(
             "Sources seen: "
-            + ", ".join(f"{one_line(name)} {source.events:,}" for name, source in coverage.sources.items())
+            + ", ".join(f"{quote(name)} {source.events:,}" for name, source in coverage.sources.items())
             + "."
         )
     if coverage.silent_sources:
-        names = ", ".join(map(one_line, coverage.silent_sources))
+        names = ", ".join(map(quote, coverage.silent_sources))
         lines.append(f"Configured but never seen: {names}; nothing is known of reads by that route.")
     noted = [
         (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memtally.report.formats._text import clip, one_line, pad, stamp, width
+from memtally.report._text import clip, one_line, pad, stamp, width
 from memtally.report.formats.options import Options, arranged
 from memtally.report.formats.summary import coverage_lines, why_unread
 from memtally.report.model import RecordUsage, Review, UsageReport
+from memtally.report.review import evidence
 
 __all__ = ["aligned", "report", "review", "show"]
 
@@ -43,7 +44,10 @@ def review(found: Review, made: UsageReport, options: Options) -> str:
         lines.append(heading)
         shown = items[: options.limit]
         names = max((width(one_line(item.record.name)) for item in shown), default=0)
-        lines += [f"  {pad(one_line(item.record.name), min(names, 48))}  {item.evidence}" for item in shown]
+        lines += [
+            f"  {pad(one_line(item.record.name), min(names, 48))}  {evidence(item.record, zone=options.zone)}"
+            for item in shown
+        ]
         lines += ["  none in what the log covers"] if not items else []
         lines += [f"  {len(items) - len(shown):,} more (--limit)"] if len(items) > len(shown) else []
         lines.append("")

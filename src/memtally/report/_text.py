@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from datetime import datetime, tzinfo
 
-__all__ = ["clip", "one_line", "pad", "stamp", "utc_stamp", "width"]
+__all__ = ["clip", "local", "one_line", "pad", "stamp", "utc_stamp", "width"]
 
 
 def one_line(text: str) -> str:
@@ -46,11 +46,22 @@ def clip(text: str, columns: int) -> str:
     return "".join(kept) + "…"
 
 
+def local(moment: datetime, zone: tzinfo) -> datetime:
+    """A time in a zone; at the ends of the calendar, where the zone's offset leads out of it, as it is."""
+    try:
+        return moment.astimezone(zone)
+    except (OverflowError, ValueError):
+        return moment
+
+
 def stamp(moment: datetime | None, zone: tzinfo) -> str:
     """A time to the minute in a zone, for people; ``-`` for none."""
-    return "-" if moment is None else moment.astimezone(zone).strftime("%Y-%m-%d %H:%M")
+    if moment is None:
+        return "-"
+    at = local(moment, zone)
+    return f"{at.year:04d}-{at:%m-%d %H:%M}"
 
 
 def utc_stamp(moment: datetime | None) -> str | None:
     """A time in RFC 3339, UTC, six fraction digits, for programs."""
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%f").zfill(26) + "Z"
+    return None if moment is None else f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S.%f}Z"
