@@ -19,7 +19,14 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(__file__).resolve().parent / "data"
 SHARED = ROOT.parent / "shared" / "data"
 
-_HOST_VARIABLES = ("MEMTALLY_", "OTEL_", "TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR", "NO_COLOR", "XDG_CACHE_HOME")
+_HOST_VARIABLES = (
+    "MEMTALLY_",
+    "OTEL_",
+    "TIKTOKEN_CACHE_DIR",
+    "DATA_GYM_CACHE_DIR",
+    "NO_COLOR",
+    "XDG_CACHE_HOME",
+)
 
 
 @pytest.fixture(autouse=True)

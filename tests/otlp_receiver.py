@@ -75,7 +75,7 @@ def grpc_receiver() -> Iterator[Received]:
     received = Received()
 
     class Servicer(service_grpc.LogsServiceServicer):  # type: ignore[misc]
-        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
+        def Export(self, request: Any, context: Any) -> Any:
             received.add(request, {k: str(v) for k, v in context.invocation_metadata()})
             return service.ExportLogsServiceResponse()
 
@@ -95,7 +95,7 @@ def http_receiver() -> Iterator[Received]:
     received = Received()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802 - http.server's name
+        def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)

@@ -127,7 +127,10 @@ def test_process_defaults_and_environment(monkeypatch: pytest.MonkeyPatch) -> No
         read("decision", "a")
         set_defaults("from-configure", "user")
         read("decision", "b")
-    assert [(e.session_id, e.actor) for e in captured.events] == [("from-env", "subagent"), ("from-configure", "user")]
+    assert [(e.session_id, e.actor) for e in captured.events] == [
+        ("from-env", "subagent"),
+        ("from-configure", "user"),
+    ]
 
 
 @pytest.mark.parametrize(

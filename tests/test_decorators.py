@@ -185,7 +185,9 @@ async def test_exceptions_pass_through_and_do_not_count(
     assert faults.counts() == {}
 
 
-@pytest.mark.parametrize("call", ["method", "class_method", "outer_class_method", "static_method", "outer_static_method"])
+@pytest.mark.parametrize(
+    "call", ["method", "class_method", "outer_class_method", "static_method", "outer_static_method"]
+)
 def test_methods(call: str) -> None:
     """Instance, class and static methods, decorated on either side, called on either object."""
     with capture() as captured:
@@ -274,7 +276,10 @@ def test_a_generators_read_counts_from_its_first_chunk() -> None:
         assert captured.events == []  # written when it ends or is closed
         started.close()
         assert list(decorated_chunks("decision", "a")) == ["text", "of", "a"]
-    assert [(e.records[0].partial, e.records[0].file_bytes) for e in captured.events] == [(True, None), (False, 7)]
+    assert [(e.records[0].partial, e.records[0].file_bytes) for e in captured.events] == [
+        (True, None),
+        (False, 7),
+    ]
 
 
 async def test_an_async_generators_read_counts_from_its_first_chunk() -> None:
@@ -285,7 +290,10 @@ async def test_an_async_generators_read_counts_from_its_first_chunk() -> None:
         assert await anext(started) == "text"
         await started.aclose()  # type: ignore[attr-defined]
         assert [c async for c in decorated_later_chunks("decision", "a")] == ["text", "of", "a"]
-    assert [(e.records[0].partial, e.records[0].file_bytes) for e in captured.events] == [(True, None), (False, 7)]
+    assert [(e.records[0].partial, e.records[0].file_bytes) for e in captured.events] == [
+        (True, None),
+        (False, 7),
+    ]
 
 
 def talkative(kind: str, slug: str) -> Any:
@@ -414,7 +422,9 @@ async def test_cancellation_is_no_read() -> None:
 
 def test_stacked_decorators_count_once_by_the_outer_route() -> None:
     """Two decorators on one function are one read, whatever each knows of the record."""
-    by_result = memtally.instrument_read("KnowledgeRef", records=lambda c: MemoryRecord("decision", "a", c.result))
+    by_result = memtally.instrument_read(
+        "KnowledgeRef", records=lambda c: MemoryRecord("decision", "a", c.result)
+    )
     by_name = memtally.instrument_read("MemoryRead")
 
     def lookup(query: str) -> str:
@@ -457,7 +467,9 @@ def test_a_reference_that_reads_by_the_stores_own_path() -> None:
     def expand(slug: str) -> str:
         return memory_read("knowledge", slug)
 
-    @memtally.instrument_read("KnowledgeRef", records=lambda c: MemoryRecord("knowledge", c.arguments["name"], c.result))
+    @memtally.instrument_read(
+        "KnowledgeRef", records=lambda c: MemoryRecord("knowledge", c.arguments["name"], c.result)
+    )
     async def expand_later(name: str) -> str:
         return memory_read("knowledge", name)
 
@@ -541,9 +553,11 @@ def test_records_maps_the_call() -> None:
 
     def mapped(call: memtally.ReadCall) -> Any:
         seen.append((dict(call.arguments), call.result))
-        return {"one": MemoryRecord("k", "one"), "two": [MemoryRecord("k", "x"), MemoryRecord("k", "y")], "none": None}[
-            call.result
-        ]
+        return {
+            "one": MemoryRecord("k", "one"),
+            "two": [MemoryRecord("k", "x"), MemoryRecord("k", "y")],
+            "none": None,
+        }[call.result]
 
     @memtally.instrument_read("Own", records=mapped)
     def read(what: str, depth: int = 2, *rest: int, **extra: int) -> str:
@@ -625,7 +639,10 @@ def test_an_injection_of_several_records_is_one_event() -> None:
 
     @memtally.instrument_injection()
     def resident() -> list[MemoryRecord]:
-        return [MemoryRecord("instructions", "CLAUDE.md", "rules"), MemoryRecord("knowledge", "p", "long", injected="l")]
+        return [
+            MemoryRecord("instructions", "CLAUDE.md", "rules"),
+            MemoryRecord("knowledge", "p", "long", injected="l"),
+        ]
 
     with capture() as captured:
         assert len(resident()) == 2
@@ -646,7 +663,9 @@ async def test_injections_in_every_form() -> None:
     async def recalled() -> list[MemoryRecord]:
         return [MemoryRecord("memory", "recalled")]
 
-    @memtally.instrument_injection(records=lambda call: [MemoryRecord("rule", n) for n in call.result.split()])
+    @memtally.instrument_injection(
+        records=lambda call: [MemoryRecord("rule", n) for n in call.result.split()]
+    )
     def prompt() -> str:
         return "one two"
 
@@ -751,3 +770,270 @@ def test_suppressed_and_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
         decorated_plain("decision", "a")
         assert asyncio.run(later("decision", "a")) == asyncio.run(decorated_later("decision", "a"))
     assert captured.events == []
+
+
+# -- what a review found, as kinds --------------------------------------------------------------------
+
+
+def test_one_shot_iterators_of_an_injection_reach_the_host() -> None:
+    """Looking at the records of an iterator must not use it up."""
+
+    @memtally.instrument_injection()
+    def resident() -> Iterator[MemoryRecord]:
+        return map(lambda slug: MemoryRecord("rule", slug), "ab")  # noqa: C417 - no generator, an iterator
+
+    with capture() as captured:
+        assert [record.slug for record in resident()] == ["a", "b"]
+    assert names(captured) == [("ResidentInjection", "rule/a,rule/b")]
+
+
+def test_an_open_file_as_result_is_not_consumed(tmp_path: Path) -> None:
+    """A result that can be read once is the caller's; it counts with unknown size."""
+    (tmp_path / "a.md").write_text("content")
+
+    @memtally.instrument_read("MemoryRead")
+    def read(kind: str, slug: str) -> Any:
+        return (tmp_path / f"{slug}.md").open()
+
+    with capture() as captured, read("decision", "a") as stream:
+        assert stream.read() == "content"
+    assert captured.events[0].records[0].file_bytes is None
+
+
+async def test_futures_and_tasks_count_when_they_succeed() -> None:
+    """A returned task is the read itself: it counts when done, and not when it failed or was cancelled."""
+
+    async def slow(outcome: str) -> str:
+        await asyncio.sleep(0.01)
+        if outcome == "fails":
+            raise OSError("gone")
+        return outcome
+
+    @memtally.instrument_read("MemoryRead", kind="decision")
+    def read(slug: str) -> asyncio.Task[str]:
+        return asyncio.ensure_future(slow(slug))
+
+    with capture() as captured:
+        task = read("works")
+        assert captured.events == []
+        assert await task == "works"
+        with pytest.raises(OSError, match="gone"):
+            await read("fails")
+        cancelled = read("cancelled")
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        await asyncio.sleep(0)
+    assert [(e.records[0].slug, e.records[0].file_bytes) for e in captured.events] == [("works", 5)]
+
+
+async def test_generator_based_coroutines() -> None:
+    """The oldest form of coroutine can still be awaited, and counts once."""
+    import types
+
+    @memtally.instrument_read("MemoryRead")
+    @types.coroutine
+    def read(kind: str, slug: str) -> Any:
+        yield from asyncio.sleep(0).__await__()
+        return "content"
+
+    with capture() as captured:
+        assert await read("decision", "a") == "content"
+    assert names(captured) == [("MemoryRead", "decision/a")]
+
+
+def test_kinds_fixed_given_and_assumed() -> None:
+    """The decorator's kind wins over an argument of that name; a source's own kind fills an empty one."""
+
+    @memtally.instrument_read("MemoryRead", kind="decision")
+    def fixed(slug: str, kind: str = "full") -> str:
+        return "content"
+
+    @memtally.instrument_read("KnowledgeRef")
+    def assumed(slug: str, kind: str | None = None) -> str:
+        return "content"
+
+    with capture() as captured:
+        fixed("a")
+        assumed("b")
+        assumed("c", kind="policy")
+    assert [e.records[0].key for e in captured.events] == [
+        ("decision", "a"),
+        ("knowledge", "b"),
+        ("policy", "c"),
+    ]
+
+
+def test_a_wrapper_that_supplies_an_argument() -> None:
+    """Arguments given by name are found even where the signature tells of one more; nothing is guessed."""
+
+    def with_database(function: Callable[..., str]) -> Callable[..., str]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> str:
+            return function("database", *args, **kwargs)
+
+        return wrapper
+
+    @memtally.instrument_read("MemoryRead")
+    @with_database
+    def read(database: str, kind: str, slug: str) -> str:
+        return "content"
+
+    with capture() as captured:
+        assert read(kind="decision", slug="a") == "content"
+        assert read("decision", "a") == "content"
+    assert names(captured) == [("MemoryRead", "decision/a")]
+    assert faults.counts() == {"record_failed": 1}  # said, not guessed
+
+
+def test_an_injection_that_uses_the_instrumented_reader() -> None:
+    """Fetching always-on text through the host's own reader is an exposure and no use."""
+
+    @memtally.instrument_injection()
+    def resident() -> list[MemoryRecord]:
+        return [MemoryRecord("decision", "a", decorated_plain("decision", "a"))]
+
+    with capture() as captured:
+        for _ in range(5):
+            resident()
+    assert names(captured) == [("ResidentInjection", "decision/a")] * 5
+
+
+def test_a_failing_records_does_not_take_the_inner_read_with_it() -> None:
+    """A fault of the outer layer's mapping is no veto: what the inner layer knows still counts."""
+    outer = memtally.instrument_read("MemoryRead", records=lambda call: 1 / 0)(decorated_plain)
+    with capture() as captured:
+        assert outer("decision", "a") == "text of a"
+    assert names(captured) == [("MemoryRead", "decision/a")]
+
+
+def test_inner_reads_are_written_before_the_outer_call_ends() -> None:
+    """What may not be the outer call's own is in the log at once, with the size it had then."""
+    seen: list[list[tuple[str, str]]] = []
+
+    @memtally.instrument_read(
+        "WorkflowInvoke", records=lambda c: MemoryRecord("workflow", c.arguments["name"], c.result)
+    )
+    def invoke(name: str) -> str:
+        decorated_plain("decision", "a")
+        seen.append(names(captured))
+        return "steps"
+
+    with capture() as captured:
+        invoke("release")
+    assert seen == [[("MemoryRead", "decision/a")]]
+    assert names(captured) == [("MemoryRead", "decision/a"), ("WorkflowInvoke", "workflow/release")]
+
+
+def test_a_session_is_not_borrowed_from_where_a_generator_ends() -> None:
+    """Begun without a session, ended in one: the read has none; ``once_per`` remembers the first, too."""
+
+    @memtally.instrument_injection(once_per="session")
+    def resident() -> Iterator[MemoryRecord]:
+        yield MemoryRecord("rule", "a")
+
+    with capture() as captured:
+        generator = decorated_chunks("decision", "a")
+        next(generator)
+        with memtally.session("s2"):
+            list(generator)
+        with memtally.session("s1"):
+            placed = resident()
+            next(placed)
+        with memtally.session("s2"):
+            list(placed)
+        with memtally.session("s1"):
+            list(resident())
+    assert [(e.event, e.session_id) for e in captured.events] == [("use", None), ("resident_exposure", "s1")]
+
+
+async def test_blocks_that_end_in_another_context() -> None:
+    """An async generator closed by another task, one session object in two tasks: no error, no mix-up."""
+
+    async def stream() -> AsyncIterator[int]:
+        with memtally.session("inner"):
+            yield 1
+            yield 2
+
+    generator = stream()
+    await asyncio.create_task(anext(generator))  # type: ignore[arg-type]
+    await generator.aclose()  # type: ignore[attr-defined]
+    shared = memtally.session("shared")
+
+    async def work(pause: float) -> str | None:
+        with shared:
+            await asyncio.sleep(pause)
+            with capture() as captured:
+                decorated_plain("decision", "a")
+        return captured.events[0].session_id
+
+    assert await asyncio.gather(work(0.01), work(0.0)) == ["shared", "shared"]
+
+
+def test_finished_calls_are_not_chained() -> None:
+    """A read begun in the context of one that has ended hangs on no chain of calls."""
+    import contextvars
+
+    from memtally import _calls
+
+    contexts = [contextvars.copy_context()]
+
+    @memtally.instrument_read("MemoryRead")
+    def read(kind: str, slug: str) -> str:
+        contexts.append(contextvars.copy_context())
+        return "content"
+
+    with capture() as captured:
+        for number in range(50):
+            contexts[-1].run(read, "decision", str(number))
+    assert len(captured.events) == 50
+    last = contexts[-1][_calls._open_call]
+    assert last is not None
+    assert last.parent is None
+
+
+def test_a_hosts_record_object_stays_as_it_is() -> None:
+    """An interrupted read is partial in the log, not in the object that the host keeps."""
+    kept = MemoryRecord("decision", "a", "content")
+    read = memtally.instrument_read("Own", records=lambda call: kept)(chunks)
+    with capture() as captured:
+        generator = read("decision", "a")
+        next(generator)
+        generator.close()  # type: ignore[attr-defined]
+    assert captured.events[0].records[0].partial is True
+    assert kept.partial is False
+
+
+def test_chunks_of_other_types_are_not_kept_alive() -> None:
+    """A generator of the host's own objects costs no memory for measuring what cannot be measured."""
+    import gc
+    import weakref
+
+    class Chunk:
+        pass
+
+    alive: weakref.WeakSet[Chunk] = weakref.WeakSet()
+
+    @memtally.instrument_read("MemoryRead")
+    def read(kind: str, slug: str) -> Iterator[Chunk]:
+        for _ in range(20):
+            chunk = Chunk()
+            alive.add(chunk)
+            yield chunk
+
+    with capture() as captured:
+        for chunk in read("decision", "a"):
+            del chunk
+            gc.collect()
+            assert len(alive) <= 2
+    assert captured.events[0].records[0].file_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("value", "events"), [("False", 1), ("0", 1), ("no", 1), ("", 1), ("1", 0), ("TRUE", 0)]
+)
+def test_the_switch_reads_yes_and_no(monkeypatch: pytest.MonkeyPatch, value: str, events: int) -> None:
+    """``MEMTALLY_DISABLED`` is off for every way to say no."""
+    monkeypatch.setenv("MEMTALLY_DISABLED", value)
+    with capture() as captured:
+        decorated_plain("decision", "a")
+    assert len(captured.events) == events

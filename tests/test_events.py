@@ -164,7 +164,9 @@ def test_empty_slugs_are_refused(slug: object) -> None:
         check_slug(slug)
 
 
-@pytest.mark.parametrize("source", ["MemoryQuery", "KnowledgeQuery", "VectorSearch", "", "memoryRead", "Memory Read", 4])
+@pytest.mark.parametrize(
+    "source", ["MemoryQuery", "KnowledgeQuery", "VectorSearch", "", "memoryRead", "Memory Read", 4]
+)
 def test_searches_and_malformed_sources_are_refused(source: object) -> None:
     """A search is no use, and a source is one CamelCase word."""
     with pytest.raises(InvalidValueError, match="source="):

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from otlp_receiver import attributes, grpc_receiver, http_receiver
 
 import memtally
 from memtally import MemoryRecord, faults
 from memtally.errors import ConfigError, InvalidValueError, MemtallyError, WorkspaceError
+from otlp_receiver import attributes, grpc_receiver, http_receiver
 
 Lines = Callable[[], list[dict[str, Any]]]
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
@@ -60,7 +60,10 @@ def test_a_read_is_in_the_log_before_it_returns(workspace: Path, lines: Lines) -
 
     @memtally.instrument_injection()
     def resident() -> list[MemoryRecord]:
-        return [MemoryRecord("rule", "a", "SECRET rules"), MemoryRecord("rule", "b", "SECRET other", injected="line")]
+        return [
+            MemoryRecord("rule", "a", "SECRET rules"),
+            MemoryRecord("rule", "b", "SECRET other", injected="line"),
+        ]
 
     with memtally.session("s1"):
         read("decision", "adopt-otlp")
@@ -118,7 +121,13 @@ def test_record_use_and_exposure(workspace: Path, lines: Lines) -> None:
     )
     assert first["input_tokens"] == 12
     assert first["records"] == [
-        {"kind": "decision", "slug": "adopt-otlp", "file_bytes": 4, "file_tokens_estimate": 1, "partial": True}
+        {
+            "kind": "decision",
+            "slug": "adopt-otlp",
+            "file_bytes": 4,
+            "file_tokens_estimate": 1,
+            "partial": True,
+        }
     ]
     assert (exposure["event"], exposure["source"]) == ("resident_exposure", "AutoRecall")
     assert (exposure["session_id"], exposure["actor"]) == ("process", "user")
@@ -213,25 +222,25 @@ def test_disabled_records_nothing_and_makes_nothing(workspace: Path, monkeypatch
     assert list(workspace.iterdir()) == []
 
 
+SAMPLED_OUT = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+trace.set_tracer_provider(TracerProvider(sampler=ALWAYS_OFF))
+trace.get_tracer('t').start_as_current_span('s').__enter__()
+"""
+PROVIDER_BEFORE = """
+from opentelemetry._logs import set_logger_provider
+from opentelemetry.sdk._logs import LoggerProvider
+set_logger_provider(LoggerProvider())
+"""
 HOSTS = {
     "limits": ("", {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "16", "OTEL_ATTRIBUTE_COUNT_LIMIT": "1"}),
     "log record limits": ("", {"OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT": "4"}),
     "malformed limits": ("", {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "many"}),
-    "sampled out": (
-        "from opentelemetry import trace\n"
-        "from opentelemetry.sdk.trace import TracerProvider\n"
-        "from opentelemetry.sdk.trace.sampling import ALWAYS_OFF\n"
-        "trace.set_tracer_provider(TracerProvider(sampler=ALWAYS_OFF))\n"
-        "trace.get_tracer('t').start_as_current_span('s').__enter__()\n",
-        {},
-    ),
+    "sampled out": (SAMPLED_OUT, {}),
     "sampler by name": ("", {"OTEL_TRACES_SAMPLER": "always_off"}),
-    "provider before": (
-        "from opentelemetry._logs import set_logger_provider\n"
-        "from opentelemetry.sdk._logs import LoggerProvider\n"
-        "set_logger_provider(LoggerProvider())\n",
-        {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "16"},
-    ),
+    "provider before": (PROVIDER_BEFORE, {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "16"}),
     "disabled SDK": ("", {"OTEL_SDK_DISABLED": "true"}),
 }
 
@@ -240,7 +249,9 @@ HOSTS = {
 def test_the_hosts_settings_cannot_hurt_the_log(run_python: RunPython, lines: Lines, host: str) -> None:
     """Limits, samplers, providers, a disabled SDK: the line is there, whole, once."""
     before, environment = HOSTS[host]
-    done = run_python(f"{before}\n{READ}\nmemtally.configure('.')\ngo()\nimport os; os._exit(0)", **environment)
+    done = run_python(
+        f"{before}\n{READ}\nmemtally.configure('.')\ngo()\nimport os; os._exit(0)", **environment
+    )
     assert done.returncode == 0, done.stderr
     [event] = lines()
     assert event["records"][0]["slug"] == LONG_SLUG
@@ -335,7 +346,9 @@ with TracerProvider().get_tracer("t").start_as_current_span("s") as span:
     assert f"{event['trace_id']} {event['span_id']}\n" == done.stdout
 
 
-@pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "sys.exit(3)"])
+@pytest.mark.parametrize(
+    "end", ["os._exit(0)", "os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "sys.exit(3)"]
+)
 def test_any_end_of_the_process_after_a_read(run_python: RunPython, lines: Lines, end: str) -> None:
     """Whatever ends the process right after the read, the event is in the log."""
     run_python(f"{READ}\nimport os, sys\nmemtally.configure('.')\ngo()\n{end}")
@@ -379,7 +392,9 @@ _initialize_components()
 {READ}
 go()
 """
-    done = run_python(code, OTEL_LOGS_EXPORTER="memtally", OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none")
+    done = run_python(
+        code, OTEL_LOGS_EXPORTER="memtally", OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none"
+    )
     assert done.returncode == 0, done.stderr
     [event] = lines()
     assert event["records"][0]["slug"] == LONG_SLUG
@@ -406,8 +421,11 @@ go()
 
 
 @pytest.mark.parametrize("processor", ["simple", "batch"])
-def test_the_declarative_sample_works(workspace: Path, run_python: RunPython, lines: Lines, processor: str) -> None:
+def test_the_declarative_sample_works(
+    workspace: Path, run_python: RunPython, lines: Lines, processor: str
+) -> None:
     """The YAML file of the documentation records; with ``simple`` even before ``os._exit``."""
+    pytest.importorskip("opentelemetry.configuration", reason="a package for newer OpenTelemetry releases")
     sample = Path(__file__).resolve().parent.parent / "examples" / "otel-config.yaml"
     text = sample.read_text("utf-8")
     assert "simple" in text
@@ -426,7 +444,9 @@ if {processor!r} == "simple":
     assert lines()[0]["records"][0]["slug"] == LONG_SLUG
 
 
-@pytest.mark.parametrize(("protocol", "receiver"), [("grpc", grpc_receiver), ("http/protobuf", http_receiver)])
+@pytest.mark.parametrize(
+    ("protocol", "receiver"), [("grpc", grpc_receiver), ("http/protobuf", http_receiver)]
+)
 def test_otlp_forwarding(run_python: RunPython, lines: Lines, protocol: str, receiver: Any) -> None:
     """With ``otlp=True`` a real receiver gets each event whole, by either protocol, despite the host's limits."""
     with receiver() as received:
@@ -455,11 +475,15 @@ def test_otlp_forwarding(run_python: RunPython, lines: Lines, protocol: str, rec
     assert attributes(exposure.attributes)["log.record.uid"] == second["id"]
     assert "gen_ai.memory.record.id" not in attributes(exposure.attributes)
     stamp = datetime.fromisoformat(first["occurred_at"])
-    assert use.time_unix_nano // 1000 == (stamp - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000 // 1
+    assert (
+        use.time_unix_nano // 1000
+        == (stamp - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000 // 1
+    )
 
 
 @pytest.mark.parametrize(
-    ("protocol", "endpoint"), [("grpc", "http://127.0.0.1:9"), ("http/protobuf", "http://127.0.0.1:9"), ("grpc", "stalled")]
+    ("protocol", "endpoint"),
+    [("grpc", "http://127.0.0.1:9"), ("http/protobuf", "http://127.0.0.1:9"), ("grpc", "stalled")],
 )
 def test_a_dead_collector_slows_no_read_and_bounds_the_exit(
     run_python: RunPython, lines: Lines, protocol: str, endpoint: str
@@ -494,7 +518,9 @@ def test_otlp_without_the_extra(workspace: Path, run_python: RunPython) -> None:
     hide = "import sys; sys.modules['opentelemetry.exporter.otlp.proto.grpc._log_exporter'] = None\n"
     done = run_python(f"{hide}import memtally\nmemtally.configure('.', otlp=True)")
     assert "pip install 'memtally[otlp]'" in done.stderr.splitlines()[-1]
-    done = run_python("import memtally\nmemtally.configure('.', otlp=True)", OTEL_EXPORTER_OTLP_PROTOCOL="carrier")
+    done = run_python(
+        "import memtally\nmemtally.configure('.', otlp=True)", OTEL_EXPORTER_OTLP_PROTOCOL="carrier"
+    )
     assert "carrier" in done.stderr.splitlines()[-1]
 
 
@@ -520,7 +546,9 @@ def test_a_read_only_folder(workspace: Path, run_python: RunPython) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may write anywhere")
     workspace.chmod(0o555)
-    done = run_python(f"{READ}\ntry:\n    memtally.configure('.')\nexcept memtally.MemtallyError as e:\n    print(e)\ngo()")
+    done = run_python(
+        f"{READ}\ntry:\n    memtally.configure('.')\nexcept memtally.MemtallyError as e:\n    print(e)\ngo()"
+    )
     workspace.chmod(0o755)
     assert "cannot be written" in done.stdout
 
@@ -549,3 +577,125 @@ def test_reading_an_old_file_today_is_a_use_of_today(workspace: Path) -> None:
     used = memtally.build_report(workspace)["decision", "a"].last_used_at
     assert used is not None
     assert before.replace(microsecond=0) <= used <= datetime.now(UTC)
+
+
+def test_a_failing_second_configure_leaves_the_first_in_place(workspace: Path, lines: Lines) -> None:
+    """A call that raises changes nothing: recording goes on as before."""
+    memtally.configure(workspace=".")
+    for wrong in ({"tokenizer": "nope"}, {"workspace": "nonesuch"}, {"actor": "boss"}):
+        with pytest.raises(MemtallyError):
+            memtally.configure(**wrong)  # type: ignore[arg-type]
+    read("decision", "a")
+    assert len(lines()) == 1
+
+
+def test_reconfiguring_while_others_read_loses_nothing(workspace: Path, lines: Lines) -> None:
+    """No read falls between the old pipeline and the new."""
+    import threading
+
+    memtally.configure(workspace=".")
+    stop, count = threading.Event(), [0]
+
+    def work() -> None:
+        while not stop.is_set():
+            read("decision", "a")
+            count[0] += 1
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    for _ in range(10):
+        memtally.configure(workspace=".")
+    stop.set()
+    thread.join(30)
+    assert len(lines()) == count[0]
+
+
+def test_reads_in_exit_handlers_are_recorded(run_python: RunPython, lines: Lines) -> None:
+    """A handler that was registered before ``configure()`` runs after memtally's, and its read counts."""
+    done = run_python(f"import atexit\n{READ}\natexit.register(go)\nmemtally.configure('.')\ngo()")
+    assert done.returncode == 0, done.stderr
+    assert len(lines()) == 2
+
+
+def test_a_folder_that_leads_out_of_the_workspace(workspace: Path, tmp_path: Path) -> None:
+    """A ``.memtally`` that links elsewhere is refused before anything is written there."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (workspace / ".memtally").symlink_to(outside)
+    with pytest.raises(WorkspaceError, match="leads out of the workspace"):
+        memtally.configure(workspace=".")
+    assert list(outside.iterdir()) == []
+
+
+def test_capture_keeps_events_from_the_hosts_provider_too(run_python: RunPython, lines: Lines) -> None:
+    """A host's test sees its events; neither the log nor the host's exporters do."""
+    code = f"""
+from opentelemetry.sdk._configuration import _initialize_components
+_initialize_components()
+{READ}
+from memtally.testing import capture
+memtally.configure(".")
+with capture() as captured:
+    go()
+assert len(captured.uses) == 1
+go()
+"""
+    done = run_python(
+        code, OTEL_LOGS_EXPORTER="memtally", OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none"
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(lines()) == 1
+
+
+def test_an_odd_time_costs_no_neighbour_its_place(run_python: RunPython, lines: Lines) -> None:
+    """A time that OTLP cannot hold goes without one; the events beside it arrive, the log has them all."""
+    code = (
+        f"{READ}\nfrom datetime import datetime\nmemtally.configure('.', otlp=True)\ngo()\n"
+        "for year in (1901, 2600):\n"
+        "    memtally.record_use('MemoryRead', MemoryRecord('decision', 'x'), occurred_at=datetime(year, 1, 1))\n"
+        "go()"
+    )
+    with http_receiver() as received:
+        done = run_python(
+            code, OTEL_EXPORTER_OTLP_ENDPOINT=received.endpoint, OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf"
+        )
+        assert done.returncode == 0, done.stderr
+        assert [record.time_unix_nano == 0 for record in received.wait(4)] == [False, True, True, False]
+    assert [event["occurred_at"][:4] for event in lines()][1:3] == ["1901", "2600"]
+
+
+def test_forked_children_with_once_per_session(workspace: Path, run_python: RunPython) -> None:
+    """Children forked while other threads place records neither hang nor lose their own."""
+    code = """
+import os, threading, warnings
+import memtally
+from memtally import MemoryRecord
+warnings.simplefilter("ignore", DeprecationWarning)
+memtally.configure(".")
+
+@memtally.instrument_injection(once_per="session")
+def place():
+    return [MemoryRecord("rule", "a")]
+
+stop = threading.Event()
+def busy(n):
+    i = 0
+    while not stop.is_set():
+        with memtally.session(f"{n}-{i}"): place()
+        i += 1
+threads = [threading.Thread(target=busy, args=(n,)) for n in range(3)]
+for t in threads: t.start()
+for n in range(15):
+    pid = os.fork()
+    if pid == 0:
+        with memtally.session(f"child-{n}"): place()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+stop.set()
+for t in threads: t.join()
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in (workspace / ".memtally" / "usage.jsonl").read_text().splitlines()]
+    assert {f"child-{n}" for n in range(15)} <= {event["session_id"] for event in events}
+    assert len({event["session_id"] for event in events}) == len(events)

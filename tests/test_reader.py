@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
-from conftest import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_events import usage_events
 
+from conftest import SHARED
 from memtally.errors import LogReadError
 from memtally.events import UsageEvent, encode_event
-from memtally.ledger import ReadCounts, read_events, read_logs
+from memtally.ledger import decode as decode_module
 from memtally.ledger import reader as reader_module
 from memtally.ledger.decode import decode_line, parse_time
-from memtally.ledger.reader import iter_lines
+from memtally.ledger.layout import segments
+from memtally.ledger.reader import OpenLogs, ReadCounts, iter_lines, open_segments, read_events, read_logs
+from memtally.ledger.writer import LogWriter
+from test_events import usage_events
 
 
 def line(number: int, slug: str = "x", **fields: object) -> bytes:
@@ -58,19 +61,31 @@ def read(data: bytes) -> tuple[list[int], ReadCounts]:
         pytest.param(line(1)[:-30] + line(2) + b"\n", [2], 1, 1, id="torn inside a number, then welded"),
         pytest.param(line(1)[:20] + line(2)[:90] + line(3), [3], 1, 1, id="torn twice"),
         pytest.param(
-            b"<<<<<<< HEAD\n" + line(1) + b"\n=======\n" + line(2) + b"\n>>>>>>> x\n", [1, 2], 3, 0, id="conflict markers"
+            b"<<<<<<< HEAD\n" + line(1) + b"\n=======\n" + line(2) + b"\n>>>>>>> x\n",
+            [1, 2],
+            3,
+            0,
+            id="conflict markers",
         ),
-        pytest.param(line(1).replace(b'"x"', b'"x\xff"') + b"\n" + line(2), [2], 1, 0, id="bad UTF-8 in a slug"),
+        pytest.param(
+            line(1).replace(b'"x"', b'"x\xff"') + b"\n" + line(2), [2], 1, 0, id="bad UTF-8 in a slug"
+        ),
         pytest.param(b"\xff\xfe" + line(1) + b"\n", [1], 1, 1, id="bad UTF-8 before an event"),
         pytest.param(b"[" * 10_000 + b"\n" + line(1), [1], 1, 0, id="absurd nesting"),
         pytest.param(b'{"a":' * 20_000 + b"\n" + line(1), [1], 1, 0, id="absurd nesting of objects"),
-        pytest.param(line(1, records=[{"kind": "k", "slug": "s", "file_bytes": -1}]), [], 1, 0, id="negative size"),
-        pytest.param(line(1).replace(b':1,', b":" + b"9" * 5_000 + b",") + b"\n" + line(2), [2], 1, 0, id="5000 digits"),
-        pytest.param(line(1).replace(b':1,', b":NaN,") + b"\n" + line(2), [2], 1, 0, id="NaN"),
-        pytest.param(line(1).replace(b':1,', b":1e999,") + b"\n" + line(2), [2], 1, 0, id="infinite"),
+        pytest.param(
+            line(1, records=[{"kind": "k", "slug": "s", "file_bytes": -1}]), [], 1, 0, id="negative size"
+        ),
+        pytest.param(
+            line(1).replace(b":1,", b":" + b"9" * 5_000 + b",") + b"\n" + line(2), [2], 1, 0, id="5000 digits"
+        ),
+        pytest.param(line(1).replace(b":1,", b":NaN,") + b"\n" + line(2), [2], 1, 0, id="NaN"),
+        pytest.param(line(1).replace(b":1,", b":1e999,") + b"\n" + line(2), [2], 1, 0, id="infinite"),
         pytest.param(b'null\n[]\n"x"\n7\n{}\n' + line(1), [1], 5, 0, id="JSON, but no event"),
         pytest.param(line(1).replace(b'"id"', b'"no"'), [], 1, 0, id="no id"),
-        pytest.param(b'{"log":' + line(1) + b"}", [], 1, 0, id="an event quoted inside other JSON is not ours"),
+        pytest.param(
+            b'{"log":' + line(1) + b"}", [], 1, 0, id="an event quoted inside other JSON is not ours"
+        ),
         pytest.param(json.dumps({"m": line(1).decode()}).encode(), [], 1, 0, id="an event quoted as text"),
     ],
 )
@@ -92,7 +107,9 @@ def test_only_the_newline_ends_a_line(separator: str) -> None:
 
 def test_escaped_lone_surrogates_are_kept_apart() -> None:
     """What another writer escaped is read: three events, three slugs, none damaged."""
-    data = b"\n".join(line(n).replace(b'"x"', s) for n, s in enumerate([b'"\\ud800x"', b'"\\udcb2"', b'"\\udcb3"'], 1))
+    data = b"\n".join(
+        line(n).replace(b'"x"', s) for n, s in enumerate([b'"\\ud800x"', b'"\\udcb2"', b'"\\udcb3"'], 1)
+    )
     counts = ReadCounts()
     events = list(read_events(iter_lines(io.BytesIO(data)), counts))
     assert counts.damaged_lines == 0
@@ -148,6 +165,9 @@ def test_large_integers_are_exact() -> None:
         ("2026-01-01", None),
         ("2026-W01-1T00:00:00Z", None),
         ("\u0661970-01-01T00:00:00Z", None),
+        ("9999-12-31T23:59:59-23:59", None),
+        ("0001-01-01T00:00:00+01:00", None),
+        ("0001-01-01T00:00:00Z", -62_135_596_800_000_000),
         (1_778_505_047, None),
         (None, None),
     ],
@@ -182,25 +202,31 @@ def test_an_overlong_line_is_damaged_and_bounded(monkeypatch: pytest.MonkeyPatch
     assert (found, counts.damaged_lines) == ([1, 2], 1)
 
 
-def test_hostile_lines_take_linear_time() -> None:
-    """The work on a hostile line is bounded: four times the line is far from sixteen times the steps."""
-    import sys
+@pytest.mark.parametrize("unit", [b'{"', b'{"a":[1,', b'x{"a":1,', b'{"a":', b'{"a{"', b'{"id":"'])
+def test_hostile_lines_take_linear_time(unit: bytes) -> None:
+    """What is looked at grows with the line: four times the line is far from sixteen times the work."""
 
-    def steps(copies: int) -> int:
-        number = 0
+    def work(copies: int) -> int:
+        looked_at = 0
+        whole = decode_module._value_at
 
-        def trace(*_: object) -> None:
-            nonlocal number
-            number += 1
+        def counted(text: str, start: int) -> tuple[object, int, int]:
+            nonlocal looked_at
+            value, length, cost = whole(text, start)
+            looked_at += cost
+            return value, length, cost
 
-        sys.setprofile(trace)
-        try:
-            decode_line(b'{"a":[1,' * copies)
-        finally:
-            sys.setprofile(None)
-        return number
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(decode_module, "_value_at", counted)
+            decode_line(unit * copies)
+        return looked_at
 
-    assert steps(8_000) < 8 * steps(2_000)
+    assert work(8_000) < 8 * work(2_000)
+
+
+def test_a_large_hostile_line_ends() -> None:
+    """A megabyte of openings is done with; when this was quadratic it took minutes."""
+    assert decode_line(b'{"' * 500_000) == ([], True)
 
 
 @settings(max_examples=60)
@@ -238,7 +264,10 @@ def otlp_attributes() -> list[dict[str, object]]:
     texts = {"log.record.uid": "u-1", "session.id": "s", "memtally.source": "MemoryRead"}
     return [
         *({"key": key, "value": {"stringValue": value}} for key, value in texts.items()),
-        {"key": "memtally.records", "value": {"arrayValue": {"values": [{"kvlistValue": {"values": pairs}}]}}},
+        {
+            "key": "memtally.records",
+            "value": {"arrayValue": {"values": [{"kvlistValue": {"values": pairs}}]}},
+        },
     ]
 
 
@@ -273,6 +302,33 @@ def test_otlp_that_is_not_ours_is_no_event_and_no_damage() -> None:
     assert decode_line(otlp_logs({"eventName": "browser.page_view"})) == ([], False)
 
 
+def test_one_odd_record_of_an_otlp_batch_costs_itself() -> None:
+    """Good, broken, good: the two good ones count and the line is damaged; welded and torn objects too."""
+    good = {"eventName": "memtally.use", "timeUnixNano": "1", "attributes": otlp_attributes()}
+    for broken in (
+        {"eventName": "memtally.use", "attributes": []},
+        {"eventName": "memtally.use", "attributes": [{"key": "log.record.uid", "value": {"intValue": "x"}}]},
+        {
+            "eventName": "memtally.use",
+            "attributes": [{"key": "memtally.records", "value": {"arrayValue": "x"}}],
+        },
+        {"eventName": "memtally.use", "attributes": [{"key": "a", "value": {"kvlistValue": [1]}}]},
+    ):
+        found, damaged = decode_line(otlp_logs(good, broken, good))
+        assert (len(found), damaged) == (2, True)
+    assert len(decode_line(otlp_logs(good) + otlp_logs(good, good))[0]) == 3
+    assert len(decode_line(otlp_logs(good)[:40] + otlp_logs(good))[0]) == 1
+
+
+@pytest.mark.parametrize("stamp", ["9" * 26, "9" * 30, "-5", 0, "", None])
+def test_impossible_otlp_times_are_no_time(stamp: object) -> None:
+    """An event whose time OTLP cannot hold counts, undated."""
+    [event], damaged = decode_line(
+        otlp_logs({"eventName": "memtally.use", "timeUnixNano": stamp, "attributes": otlp_attributes()})
+    )
+    assert (event.occurred_at, damaged) == (None, False)
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared data is not beside this checkout")
 def test_the_protocols_own_examples_are_read() -> None:
     """opentelemetry-proto's example files, as one line each, hold no event of ours and no damage."""
@@ -292,3 +348,52 @@ def test_json_test_suite_lines_are_skipped_and_counted() -> None:
         # an invalid file is damage; blank bytes are not
         if file.name.startswith("n_") and file.read_bytes().strip(b" \t\r\n\xef\xbb\xbf"):
             assert counts.damaged_lines >= 1, file.name
+
+
+def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
+    """A log that comes through a pipe gives the same events on a second reading."""
+    import threading
+
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=fifo.write_bytes, args=(line(1) + b"\n" + line(2),))
+    writer.start()
+    with fifo.open("rb") as stream:
+        writer.join(10)
+        with OpenLogs([("pipe", stream)]) as logs:  # type: ignore[list-item]
+            first = [event.id for event in logs.read(ReadCounts())]
+            assert [event.id for event in logs.read(ReadCounts())] == first
+    assert len(first) == 2
+
+
+def test_a_reader_finishes_on_what_it_began_with(tmp_path: Path) -> None:
+    """A log that is sealed, goes on growing or is removed while it is read gives the figures of the start."""
+    directory = tmp_path / ".memtally"
+    writer = LogWriter(str(directory / "usage.jsonl"))
+    writer.append(line(1) + b"\n")
+    with open_segments(lambda: segments(str(directory))) as logs:
+        writer.append(line(2) + b"\n")
+        (directory / "usage.jsonl").rename(directory / "usage-1.jsonl")
+        writer.append(line(3) + b"\n")
+        (directory / "usage-1.jsonl").unlink()
+        assert [event.id[-1] for event in logs.read(ReadCounts())] == ["1"]
+        assert [event.id[-1] for event in logs.read(ReadCounts())] == ["1"]
+
+
+def test_a_seal_between_listing_and_opening_loses_nothing(tmp_path: Path) -> None:
+    """The list is made again until it holds still: no segment is left out or taken twice."""
+    directory = tmp_path / ".memtally"
+    writer = LogWriter(str(directory / "usage.jsonl"))
+    writer.append(line(1) + b"\n")
+    seals = [1, 2]
+
+    def listing() -> list[str]:
+        found = segments(str(directory))
+        if seals:  # somebody seals right after the list was made
+            number = seals.pop(0)
+            (directory / "usage.jsonl").rename(directory / f"usage-{number}.jsonl")
+            writer.append(line(number + 1) + b"\n")
+        return found
+
+    with open_segments(listing) as logs:
+        assert [event.id[-1] for event in logs.read(ReadCounts())] == ["1", "2", "3"]

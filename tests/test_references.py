@@ -49,6 +49,11 @@ KNOWN = {"retry-policy", "retry", "api/errors", "設計", "caf\u00e9", "fff", "6
         ("```sh\n#retry\n```\n#retry-policy", ["retry-policy"]),
         ("~~~\n#retry\n```\n#retry\n~~~", []),
         ("```\n#retry never closed", []),
+        ("```x``` then #retry", ["retry"]),
+        ("1. ```\n   #retry\n   ```\n\n#v1.2", ["v1.2"]),
+        ("- ```\n  #retry\n  ```\n\nread #v1.2", ["v1.2"]),
+        ("> ```\n> #retry\n> ```\n> #v1.2", ["v1.2"]),
+        ("a ` key\n\n#retry\n\nThen ` again", ["retry"]),
         ("color: #fff; #6699CC", []),
         ("fixes #123", []),
         ("&#123; &#retry", []),
@@ -75,6 +80,8 @@ def test_a_hostile_text_takes_linear_time() -> None:
     """A long text of ticks, fences and signs is done in no time worth measuring."""
     assert find_references("`#" * 100_000 + "\n```\n" * 20_000, KNOWN) == ()
     assert find_references("``` `` ` " * 50_000, KNOWN) == ()
+    assert find_references("a" * 300_000, KNOWN) == ()
+    assert find_references("](" * 100_000, KNOWN) == ()
 
 
 @pytest.mark.parametrize(

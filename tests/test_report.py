@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DATA, SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_events import usage_events
 
 import memtally
+from conftest import DATA, SHARED
 from memtally.errors import InvalidValueError, LogReadError
 from memtally.events import UsageEvent, encode_event
 from memtally.report import UsageReport, build_report
 from memtally.report.timeline import record_days
+from test_events import usage_events
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -112,7 +112,11 @@ def test_maintenance_stands_apart(log: Path) -> None:
     """The maintenance agent's reads are shown, and are in no use, date, breakdown or session."""
     made = report_of(
         log,
-        [event(1, day=1), event(2, day=8, actor="maintenance", session_id="tidy"), event(3, day=2, actor="subagent")],
+        [
+            event(1, day=1),
+            event(2, day=8, actor="maintenance", session_id="tidy"),
+            event(3, day=2, actor="subagent"),
+        ],
         sessions=True,
     )
     record = made["decision", "a"]
@@ -126,7 +130,15 @@ def test_maintenance_stands_apart(log: Path) -> None:
 
 def test_searches_and_unknown_events_are_shown_and_not_counted(log: Path) -> None:
     """A search in somebody's log is no use; a newer event type is kept in the coverage."""
-    made = report_of(log, [event(1), event(2, source="MemoryQuery"), event(3, source="VectorSearch"), event(4, event="archived")])
+    made = report_of(
+        log,
+        [
+            event(1),
+            event(2, source="MemoryQuery"),
+            event(3, source="VectorSearch"),
+            event(4, event="archived"),
+        ],
+    )
     assert made["decision", "a"].use_count == 1
     assert (made.coverage.search_events, made.coverage.unknown_events, made.coverage.events) == (2, 1, 1)
 
@@ -142,7 +154,13 @@ def test_an_id_counts_once_however_often_it_is_met(log: Path, tmp_path: Path) ->
 
 def test_of_conflicting_versions_the_earlier_counts(log: Path) -> None:
     """One id with three contents counts once, as its earliest version, wherever that stands; two are shown."""
-    versions = [event(1, "c", day=7), event(1, "b", day=5), event(1, "a", day=6), event(1, "b", day=5), event(2, "z")]
+    versions = [
+        event(1, "c", day=7),
+        event(1, "b", day=5),
+        event(1, "a", day=6),
+        event(1, "b", day=5),
+        event(2, "z"),
+    ]
     for seed in range(6):
         shuffled = versions[:]
         random.Random(seed).shuffle(shuffled)
@@ -183,7 +201,7 @@ def test_naive_utc_and_offset_times_are_one_line_of_time(log: Path) -> None:
 def test_since_is_inclusive_and_until_exclusive(log: Path) -> None:
     """A period holds its first moment and not its last; undated events are in no period."""
     events = [event(n, day=n) for n in (1, 2, 3)] + [event(4, occurred_at="?")]
-    noon = datetime(2026, 5, 2, 12)  # noqa: DTZ001 - naive on purpose: it is UTC
+    noon = datetime(2026, 5, 2, 12)
     assert report_of(log, events, since=noon)["decision", "a"].use_count == 2
     assert report_of(log, events, until=noon)["decision", "a"].use_count == 1
     assert report_of(log, events, since=noon, until=datetime(2026, 5, 3, 12))["decision", "a"].use_count == 1
@@ -299,7 +317,9 @@ def test_days_of_one_record(log: Path) -> None:
 
     late = event(1, occurred_at="2025-01-25T04:08:00Z")
     fold = [event(n, occurred_at=f"2024-11-03T0{h}:30:00Z") for n, h in ((2, 5), (3, 6))]  # 01:30 twice
-    report_of(log, [late, *fold, event(4, "b"), event(5, occurred_at="?"), event(6, day=3, actor="maintenance")])
+    report_of(
+        log, [late, *fold, event(4, "b"), event(5, occurred_at="?"), event(6, day=3, actor="maintenance")]
+    )
     los_angeles, new_york = ZoneInfo("America/Los_Angeles"), ZoneInfo("America/New_York")
     assert record_days("decision", "a", logs=[log], zone=los_angeles) == {
         "2024-11-02": {"MemoryRead": 2},
@@ -316,9 +336,14 @@ def second_count(events: list[UsageEvent]) -> dict[tuple[str, str], tuple[int, C
     result: dict[tuple[str, str], tuple[int, Counter[str], int, int]] = {}
     unique = {e.id: e for e in events}.values()
     for key in {r.key for e in unique for r in e.records}:
-        mine = [(e, next(r for r in e.records if r.key == key)) for e in unique if key in [r.key for r in e.records]]
+        mine = [
+            (e, next(r for r in e.records if r.key == key))
+            for e in unique
+            if key in [r.key for r in e.records]
+        ]
         uses = [
-            e for e, _ in mine
+            e
+            for e, _ in mine
             if e.event == "use" and e.actor != "maintenance" and not e.source.endswith(("Query", "Search"))
         ]
         placed = [r for e, r in mine if e.event != "use"]
@@ -347,7 +372,10 @@ def test_figures_do_not_depend_on_order_splitting_or_repetition(
         uses, sources, placed, tokens = counted.pop((record.kind, record.slug))
         assert record.use_count == uses == sum(record.source_breakdown.values())
         assert dict(sources) == dict(record.source_breakdown)
-        assert (record.resident_exposure_count, record.estimated_total_resident_exposure_tokens) == (placed, tokens)
+        assert (record.resident_exposure_count, record.estimated_total_resident_exposure_tokens) == (
+            placed,
+            tokens,
+        )
     assert not any(figures[0] or figures[2] for figures in counted.values())
     shuffled = events * 2
     rng.shuffle(shuffled)
@@ -371,7 +399,10 @@ def check_older_log(made: UsageReport) -> None:
     assert ship.first_used_at == datetime(2026, 4, 1, 8, 0, 0, 100_200, tzinfo=UTC)
     assert ship.last_used_at == datetime(2026, 4, 2, 10, tzinfo=UTC)
     assert (ship.file_bytes, ship.file_tokens_estimate) == (3_900, 975)
-    assert (review.use_count, review.last_used_at) == (2, datetime(2026, 4, 3, 11, 15, 30, 123_456, tzinfo=UTC))
+    assert (review.use_count, review.last_used_at) == (
+        2,
+        datetime(2026, 4, 3, 11, 15, 30, 123_456, tzinfo=UTC),
+    )
     assert (made.coverage.events, made.coverage.sessions, made.coverage.damaged_lines) == (5, 3, 0)
     assert list(made.coverage.sources) == ["WorkflowInvoke"]
 

@@ -44,8 +44,10 @@ PROSE = {
     "korean": "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다.",
     "emoji": "🎉🚀👍😀🔥" * 10,
     "python": Path(os.__file__).read_text("utf-8")[:6_000],
-    "c": 'int main(int argc, char **argv) {\n    for (int i = 0; i < argc; i++) {\n        puts(argv[i]);\n    }\n}\n' * 8,
-    "json": '{"id":"019e1729-5daf-7580-b765-095156c4009a","records":[{"kind":"decision","file_bytes":2381}]}\n' * 8,
+    "c": "int main(int argc, char **argv) {\n    for (int i = 0; i < argc; i++) {\n        puts(argv[i]);\n    }\n}\n"
+    * 8,
+    "json": '{"id":"019e1729-5daf-7580-b765-095156c4009a","records":[{"kind":"decision","file_bytes":2381}]}\n'
+    * 8,
     "yaml": "key:\n  - name: foo\n    value: bar\n    list:\n      - 1\n      - 2\n" * 20,
     "markdown table": "| a | b | c |\n| --- | --- | --- |\n| 1 | 2 | 3 |\n" * 20,
 }
@@ -79,7 +81,9 @@ def without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., No
     def hide(*names: str) -> None:
         real = importlib.util.find_spec
         monkeypatch.setattr(
-            _vocabulary.importlib.util, "find_spec", lambda name, *a: None if name in names else real(name, *a)
+            _vocabulary.importlib.util,
+            "find_spec",
+            lambda name, *a: None if name in names else real(name, *a),
         )
         monkeypatch.setattr(_vocabulary.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
 
@@ -216,7 +220,11 @@ def test_very_long_texts_are_estimated_not_counted() -> None:
 
 @pytest.mark.parametrize("state", ["truncated", "misnamed", "empty", "not there", "a folder"])
 def test_a_bad_cache_leaves_the_formula(
-    state: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without: Callable[..., None], no_network: None
+    state: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    without: Callable[..., None],
+    no_network: None,
 ) -> None:
     """A truncated, misnamed or missing vocabulary file is not believed, not deleted and not fetched again."""
     without("toktok", "bpe_openai")
@@ -242,7 +250,11 @@ def test_a_bad_cache_leaves_the_formula(
 
 @pytest.mark.parametrize("variable", ["TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR", "XDG_CACHE_HOME"])
 def test_vocabulary_from_a_cache(
-    variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without: Callable[..., None], no_network: None
+    variable: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    without: Callable[..., None],
+    no_network: None,
 ) -> None:
     """tiktoken's own cache and memtally's serve alike."""
     without("toktok", "bpe_openai")
@@ -305,8 +317,7 @@ from memtally import tokens
 tokens.preload()
 pid = os.fork()
 if pid == 0:
-    made = tokens.estimate("hello world")
-    tokens.preload()
+    made = tokens.estimate("hello world")  # which also begins to load anew: the loading thread is not here
     exact = tokens.estimator().wait(30) and tokens.estimate("hello world") == (2, "o200k_base")
     os._exit(0 if made[0] >= 1 and exact else 3)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
@@ -347,3 +358,25 @@ def test_threads_may_estimate_at_once() -> None:
     for thread in threads:
         thread.join(30)
     assert wrong == []
+
+
+def test_a_slow_import_and_a_fork_do_not_spoil_the_load() -> None:
+    """A fork that gives up waiting for an import leaves that import's lock to the importer."""
+    code = """
+import os, sys, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+from memtally import tokens
+real = tokens.import_encoder
+def slow():
+    time.sleep(1.6)
+    real()
+tokens.import_encoder = slow
+tokens.preload()
+time.sleep(0.1)
+if os.fork() == 0:
+    os._exit(0)
+os.wait()
+print(tokens.estimator().wait(30), tokens.estimator().state)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "True exact\n", done.stderr

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import SHARED
 
+from conftest import SHARED
 from memtally.errors import ConfigError, WorkspaceError
 from memtally.inventory import scan, slug_of
 from memtally.report import build_report
@@ -19,7 +19,16 @@ from memtally.workspace import Config, Workspace, find_workspace, load_config, w
 def git(folder: Path, *arguments: str, **environment: str) -> str:
     """Run git in a folder, away from anybody's configuration."""
     done = subprocess.run(
-        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "protocol.file.allow=always", *arguments],
+        [
+            "git",
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@example.org",
+            "-c",
+            "protocol.file.allow=always",
+            *arguments,
+        ],
         cwd=folder,
         check=True,
         capture_output=True,
@@ -164,7 +173,9 @@ def test_settings_add_to_the_preset(tmp_path: Path) -> None:
     """A kind given replaces the preset's, the other kinds stay; an absent file is the empty one."""
     path = tmp_path / "config.toml"
     assert load_config(path) == Config()
-    path.write_text('preset = "yoi"\nsources = ["MemoryRead"]\n[records]\nworkflow = ["w/*.md"]\nnote = ["n/*.md"]\n')
+    path.write_text(
+        'preset = "yoi"\nsources = ["MemoryRead"]\n[records]\nworkflow = ["w/*.md"]\nnote = ["n/*.md"]\n'
+    )
     config = load_config(path)
     assert config.records is not None
     assert config.records["workflow"] == ("w/*.md",)
@@ -254,7 +265,11 @@ def test_user_level_records_are_never_called_unread(tmp_path: Path) -> None:
     root = tmp_path / "ws"
     (root / ".claude" / "rules").mkdir(parents=True)
     (root / ".claude" / "rules" / "code.md").write_text("other")
-    assert set(inventory(root, "claude-code")) == {"instructions/~/.claude/CLAUDE.md", "rule/code", "rule/~/code"}
+    assert set(inventory(root, "claude-code")) == {
+        "instructions/~/.claude/CLAUDE.md",
+        "rule/code",
+        "rule/~/code",
+    }
     assert [r.name for r in build_report(root).never_read] == ["rule/code"]
 
 
@@ -279,7 +294,9 @@ def test_front_matter_says_what_is_always_on(tmp_path: Path) -> None:
     (root / ".claude" / "rules" / "always.md").write_text("x")
     (root / ".claude" / "rules" / "python.md").write_text('---\npaths: ["**/*.py"]\n---\nx')
     (root / ".memtally").mkdir()
-    (root / ".memtally" / "config.toml").write_text('preset = "claude-code"\n[records]\nknowledge = ["knowledge/*.md"]\n')
+    (root / ".memtally" / "config.toml").write_text(
+        'preset = "claude-code"\n[records]\nknowledge = ["knowledge/*.md"]\n'
+    )
     assert {r.name: r.resident for r in build_report(root).records} == {
         "instructions/CLAUDE.md": True,
         "knowledge/none": None,
@@ -299,7 +316,14 @@ def test_age_is_since_git_first_knew_the_file(tmp_path: Path) -> None:
     for number, (name, date) in enumerate([("a", "2026-01-01"), ("a", "2026-03-01"), ("b", "2026-03-02")]):
         (root / "decisions" / f"{name}.md").write_text(f"{number}")
         git(root, "add", "-A")
-        git(root, "commit", "-qm", "x", GIT_AUTHOR_DATE=f"{date}T12:00:00Z", GIT_COMMITTER_DATE=f"{date}T12:00:00Z")
+        git(
+            root,
+            "commit",
+            "-qm",
+            "x",
+            GIT_AUTHOR_DATE=f"{date}T12:00:00Z",
+            GIT_COMMITTER_DATE=f"{date}T12:00:00Z",
+        )
     (root / "decisions" / "new.md").write_text("x")
     (root / ".memtally").mkdir()
     (root / ".memtally" / "config.toml").write_text('preset = "generic"\n')
@@ -327,7 +351,9 @@ def test_three_states_of_a_record_without_uses(tmp_path: Path) -> None:
     (root / "knowledge" / "fresh.md").write_text("x")
     (root / ".memtally").mkdir()
     (root / ".memtally" / "config.toml").write_text('preset = "generic"\n')
-    event = UsageEvent("i", 1, "resident_exposure", "ResidentInjection", (RecordSnapshot("knowledge", "placed", 1, 1),))
+    event = UsageEvent(
+        "i", 1, "resident_exposure", "ResidentInjection", (RecordSnapshot("knowledge", "placed", 1, 1),)
+    )
     (root / ".memtally" / "usage.jsonl").write_bytes(encode_event(event))
     made = build_report(root, now=datetime(2026, 1, 31, tzinfo=UTC))
     assert {r.slug: (r.resident_exposure_count, r.age_days) for r in made.never_read} == {
@@ -384,6 +410,7 @@ def test_a_real_tree_with_rules_skills_and_commands(tmp_path: Path) -> None:
         "rule/testing",
     }
     assert {name for name in found if name.startswith("skill")} == {
-        f"skill/{name}" for name in ("converter-test", "gfm-validation", "build", "check", "convert-sample", "test")
+        f"skill/{name}"
+        for name in ("converter-test", "gfm-validation", "build", "check", "convert-sample", "test")
     }
     assert len(found) == 11

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from memtally import faults
-from memtally.ledger import LogWriter, segments
 from memtally.ledger import writer as writer_module
+from memtally.ledger.layout import segments
+from memtally.ledger.writer import LogWriter
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX files and signals")
 
@@ -40,7 +41,7 @@ def entry(number: int, padding: int = 0) -> bytes:
 
 def run(code: str, *arguments: object, **options: object) -> subprocess.Popen[str]:
     """A child that has the writer at hand; its parent waits for it."""
-    prelude = "import os, sys, json\nfrom memtally.ledger import LogWriter\nentry = lambda n, p=0: json.dumps({'n': n, 'p': 'x' * p}).encode() + b'\\n'\n"
+    prelude = "import os, sys, json\nfrom memtally.ledger.writer import LogWriter\nentry = lambda n, p=0: json.dumps({'n': n, 'p': 'x' * p}).encode() + b'\\n'\n"
     return subprocess.Popen(
         [sys.executable, "-c", prelude + textwrap.dedent(code), *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -68,7 +69,10 @@ def test_modes_and_gitignore(log: Path) -> None:
     subprocess.run(["git", "init", "-q", log.parent.parent], check=True)
     (log.parent / "config.toml").touch()
     listed = subprocess.run(
-        ["git", "-C", log.parent.parent, "ls-files", "-o", "--exclude-standard"], capture_output=True, text=True, check=True
+        ["git", "-C", log.parent.parent, "ls-files", "-o", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert sorted(listed.stdout.split()) == [".memtally/.gitignore", ".memtally/config.toml"]
 
@@ -115,7 +119,9 @@ def test_the_path_is_the_log(log: Path, change: str) -> None:
 
 
 @pytest.mark.parametrize("obstacle", ["directory", "fifo", "file for folder", "link out"])
-def test_what_cannot_be_a_log_is_never_written_and_never_hangs(tmp_path: Path, log: Path, obstacle: str) -> None:
+def test_what_cannot_be_a_log_is_never_written_and_never_hangs(
+    tmp_path: Path, log: Path, obstacle: str
+) -> None:
     """The line waits in memory, is said once, and goes out when the obstacle has gone."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -175,7 +181,9 @@ def test_a_full_disk_that_recovers(log: Path) -> None:
     assert numbers(log) == [1, 2, 3]
 
 
-def test_memory_is_bounded_and_what_is_given_up_is_counted(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_and_what_is_given_up_is_counted(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Beyond the bound the oldest waiting events are given up, and the count says how many."""
     monkeypatch.setattr(writer_module, "WAITING_LINES", 5)
     log.parent.mkdir()
@@ -262,7 +270,11 @@ def test_sealing_never_replaces_a_file(log: Path) -> None:
     writer = LogWriter(str(log), seal_bytes=1)
     writer.append(entry(1))
     writer.append(entry(2))
-    assert [Path(p).name for p in segments(str(log.parent))] == ["usage-7.jsonl", "usage-8.jsonl", "usage-9.jsonl"]
+    assert [Path(p).name for p in segments(str(log.parent))] == [
+        "usage-7.jsonl",
+        "usage-8.jsonl",
+        "usage-9.jsonl",
+    ]
     assert numbers(*segments(str(log.parent))) == [70, 1, 2]
 
 
@@ -350,3 +362,86 @@ def test_fsync_writes_the_same_line(log: Path) -> None:
     """Durability against power loss changes nothing but the wait."""
     assert LogWriter(str(log), fsync=True).append(entry(1))
     assert numbers(log) == [1]
+
+
+def test_a_stuck_lock_holder_costs_one_wait_not_one_a_read(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a time-out the lock is tried but not waited for, until some time has passed."""
+    import fcntl
+
+    waits: list[float] = []
+    real = writer_module.lock
+
+    def counted(descriptor: int, timeout: float) -> bool:
+        waits.append(timeout)
+        return real(descriptor, min(timeout, 0.05))
+
+    monkeypatch.setattr(writer_module, "lock", counted)
+    writer = LogWriter(str(log))
+    writer.append(entry(0))
+    with log.open("rb") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        for number in (1, 2, 3):
+            assert writer.append(entry(number))
+    assert [wait > 1.0 for wait in waits] == [True, True, False, False]
+    assert numbers(log) == [0, 1, 2, 3]
+
+
+def test_a_path_that_never_holds_still_is_given_up(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the path names another file at every look, the event waits instead of spinning for ever."""
+    monkeypatch.setattr(writer_module, "LOCK_TIMEOUT", 0.05)
+    writer = LogWriter(str(log))
+    log.parent.mkdir()
+    monkeypatch.setattr(writer_module.os, "stat", lambda *a, **k: os.lstat(log.parent))
+    assert not writer.append(entry(1))
+    assert writer.waiting == 1
+
+
+def test_closing_in_a_signal_handler_inside_an_append(log: Path) -> None:
+    """The usual SIGTERM handler, which shuts down and leaves, ends however the signal falls."""
+    child = run(
+        """
+        import signal
+        writer = LogWriter(sys.argv[1])
+        real = os.write
+        def write(descriptor, data):
+            if sys._getframe(1).f_code.co_name == "_write_all":
+                os.kill(os.getpid(), signal.SIGTERM)
+            return real(descriptor, data)
+        os.write = write
+        signal.signal(signal.SIGTERM, lambda *a: (writer.close(), print("closed", flush=True), os._exit(7)))
+        writer.append(entry(1))
+        """,
+        log,
+    )
+    assert finish(child, 7) == "closed\n"
+
+
+def test_exceptions_out_of_signal_handlers_leave_no_lock_behind(log: Path) -> None:
+    """A storm of alarms that raise, wherever they fall, and the writer still writes."""
+    child = run(
+        """
+        import signal, time
+        class Alarm(Exception): pass
+        def alarm(*_): raise Alarm
+        signal.signal(signal.SIGALRM, alarm)
+        writer = LogWriter(sys.argv[1])
+        end = time.monotonic() + 2
+        n = 0
+        while time.monotonic() < end:
+            signal.setitimer(signal.ITIMER_REAL, 0.0003)
+            try:
+                while True:
+                    writer.append(entry(n)); n += 1
+            except Alarm:
+                pass
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        before = time.monotonic()
+        assert writer.append(entry(10**9))
+        assert time.monotonic() - before < 1.5
+        """,
+        log,
+    )
+    finish(child)
+    assert numbers(log)[-1] == 10**9

@@ -1,7 +1,7 @@
-"""OTLP forwarding: a provider of memtally's own, batched in the background, bounded at exit.
+"""OTLP forwarding: a logger of memtally's own, batched in the background, bounded at exit.
 
 Needs the ``otlp`` extra. Endpoint, protocol, headers and certificates come from the standard
-``OTEL_EXPORTER_OTLP_*`` variables. The provider has no attribute limits: ids and slugs arrive whole.
+``OTEL_EXPORTER_OTLP_*`` variables. It has no attribute limits: ids and slugs arrive whole.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from typing import Any
 
-from opentelemetry._logs import Logger
-from opentelemetry.sdk._logs import LoggerProvider, LogRecordLimits
+from opentelemetry._logs import Logger, LogRecord
+from opentelemetry.sdk._logs import ReadWriteLogRecord
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
 from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from memtally import semconv
 from memtally.errors import InvalidValueError, MemtallyError
@@ -26,23 +28,45 @@ def open_otlp_logger(resource: Resource, exit_seconds: float) -> tuple[Logger, C
 
     Raises ``MemtallyError`` when the extra is missing, ``InvalidValueError`` for an unknown protocol.
     """
-    exporter = _exporter()
-    unlimited = LogRecordLimits(
-        max_attributes=LogRecordLimits.UNSET,
-        max_attribute_length=LogRecordLimits.UNSET,
-        max_log_record_attributes=LogRecordLimits.UNSET,
-        max_log_record_attribute_length=LogRecordLimits.UNSET,
-    )
-    provider = LoggerProvider(resource, shutdown_on_exit=False, log_record_limits=unlimited)
-    provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    processor = BatchLogRecordProcessor(_exporter())
 
     def close() -> None:
         # the SDK's own shutdown may wait for half a minute on a dead collector
-        ending = threading.Thread(target=provider.shutdown, name="memtally-otlp-exit", daemon=True)
+        ending = threading.Thread(target=processor.shutdown, name="memtally-otlp-exit", daemon=True)
         ending.start()
         ending.join(exit_seconds)
 
-    return provider.get_logger(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, semconv.SCHEMA_URL), close
+    return _BatchingLogger(processor, resource), close
+
+
+class _NoLimits:
+    """Stands for ``LogRecordLimits``, whose own constructor takes limits from the host's environment."""
+
+    max_attributes = None
+    max_attribute_length = None
+    max_log_record_attributes = None
+    max_log_record_attribute_length = None
+
+
+class _BatchingLogger(Logger):
+    """An OpenTelemetry logger that puts each record into a batch processor's queue, unlimited."""
+
+    def __init__(self, processor: BatchLogRecordProcessor, resource: Resource) -> None:
+        super().__init__(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, semconv.SCHEMA_URL)
+        self._processor = processor
+        self._resource = resource
+        self._scope = InstrumentationScope(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, semconv.SCHEMA_URL)
+        self._limits: Any = _NoLimits()
+
+    def emit(self, record: LogRecord | None = None, **parts: Any) -> None:
+        """Queue one record, given whole or by its parts."""
+        if record is None:
+            record = LogRecord(**parts)
+        self._processor.on_emit(ReadWriteLogRecord(record, self._resource, self._scope, limits=self._limits))
+
+    def enabled(self, **_: Any) -> bool:
+        """Always: what is configured is wanted."""
+        return True
 
 
 def _exporter() -> LogRecordExporter:

@@ -30,10 +30,9 @@ from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportRes
 from memtally import faults, semconv
 from memtally.errors import MemtallyError
 from memtally.events import UsageEvent, encode_event, event_id_from
-from memtally.ledger import LogWriter
 from memtally.ledger.decode import event_from_fields
 from memtally.ledger.otlp import event_from_attributes
-from memtally.ledger.writer import SEAL_BYTES
+from memtally.ledger.writer import SEAL_BYTES, LogWriter
 from memtally.workspace import find_workspace
 
 __all__ = ["WorkspaceLogExporter"]

@@ -2,7 +2,7 @@
 
 The workspace log has a logger of its own, made here: no environment variable, limit, sampler or
 processor of the host's can cut, drop or delay what goes into it. The line is in the kernel before the
-read returns. OTLP has a provider of its own too, batched in the background. A provider that the host
+read returns. OTLP has a logger of its own too, batched in the background. A provider that the host
 has set up gets the events besides (see ``recording``).
 """
 
@@ -86,7 +86,7 @@ def configure(
         tokens.preload(tokenizer)
         set_defaults(session_id, actor)
         _replace(made)
-        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        if _sdk_disabled():
             faults.note(
                 "sdk_disabled",
                 "OTEL_SDK_DISABLED is set: nothing is forwarded by OpenTelemetry; "
@@ -110,12 +110,16 @@ def _build(place: Workspace, otlp: bool, fsync: bool) -> _Pipeline:
     made.workspace_logger = SynchronousLogger(exporter.export, resource)
     made.flush = exporter.force_flush
     made.closers.append(exporter.shutdown)
-    if otlp:
+    if otlp and not _sdk_disabled():
         from memtally_exporters.otlp import open_otlp_logger  # noqa: PLC0415 - an extra
 
         made.otlp_logger, close = open_otlp_logger(resource, OTLP_EXIT_SECONDS)
         made.closers.append(close)
     return made
+
+
+def _sdk_disabled() -> bool:
+    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
 def shutdown() -> None:

@@ -70,6 +70,7 @@ def _run(arguments: list[str] | None) -> int:
         # a slug that the terminal's encoding lacks is written as an escape, not as a traceback
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    stdout = sys.stdout
     try:
         code = cli.main(args=arguments, prog_name="memtally", standalone_mode=False)
         sys.stdout.flush()
@@ -86,9 +87,9 @@ def _run(arguments: list[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except SystemExit as error:
-        # click's answer to a reader that has gone (| head); its own exit code would mean findings
-        gone = type(sys.stdout).__name__ == "PacifyFlushWrapper"
-        return 0 if gone else error.code if isinstance(error.code, int) else 1
+        # click's answer to a reader that has gone (| head) is to wrap the streams and exit with 1, which
+        # here means findings
+        return 0 if sys.stdout is not stdout else error.code if isinstance(error.code, int) else 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more can be flushed
         return 0

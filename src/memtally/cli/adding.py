@@ -17,9 +17,8 @@ from memtally.cli.output import note
 from memtally.context import check_actor, check_defaults, check_session_id, current_actor, current_session_id
 from memtally.errors import InvalidValueError, MemtallyError
 from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent
-from memtally.ledger import LogWriter
 from memtally.ledger.decode import parse_time
-from memtally.ledger.writer import SEAL_BYTES
+from memtally.ledger.writer import SEAL_BYTES, LogWriter
 from memtally.records import Measure
 from memtally.tokens import SCRIPT_ESTIMATE
 from memtally.workspace import find_workspace

@@ -51,12 +51,15 @@ class OpenLogs:
     """
 
     def __init__(self, files: list[tuple[str, BinaryIO]]) -> None:
-        self._files: list[tuple[str, BinaryIO, int]] = [(path, *_stable(stream)) for path, stream in files]
+        self._files: list[tuple[str, BinaryIO, int]] = []
+        for path, stream in files:
+            stable, length = _stable(stream)
+            self._files.append((path, stable, length))
 
     def __enter__(self) -> OpenLogs:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *exception: object) -> None:
         for _, stream, _ in self._files:
             stream.close()
 

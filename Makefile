@@ -1,0 +1,57 @@
+# Everything that this project can do for you: make help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-oldest lint format clean
+
+help:  ## list what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed-core  ## run the whole path on a sample workspace and print its report
+	@$(BIN)/memtally demo
+
+test: $(VENV)/.installed-test  ## run every test
+	$(BIN)/python -m pytest
+
+test-oldest: .venv-oldest/.installed  ## run the tests that touch OpenTelemetry with the oldest supported releases
+	.venv-oldest/bin/python -m pytest tests/test_pipeline.py tests/test_decorators.py tests/test_context.py tests/test_example.py
+
+lint: $(VENV)/.installed-dev  ## style and types
+	$(BIN)/ruff check src exporters tests examples
+	$(BIN)/ruff format --check src exporters tests examples
+	$(BIN)/mypy
+	$(BIN)/mypy tests/typing_sample.py
+	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing_sample.py
+
+format: $(VENV)/.installed-dev  ## mend the style
+	$(BIN)/ruff check --fix src exporters tests examples
+	$(BIN)/ruff format src exporters tests examples
+
+clean:  ## remove the environments and caches
+	rm -rf $(VENV) .venv-oldest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "memtally needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-core: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[tokens]'
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@ $(VENV)/.installed-core
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed-core
+
+.venv-oldest/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-core]' \
+		'opentelemetry-api==1.39.0' 'opentelemetry-sdk==1.39.0' \
+		'opentelemetry-exporter-otlp-proto-grpc==1.39.0' 'opentelemetry-exporter-otlp-proto-http==1.39.0'
+	@touch $@

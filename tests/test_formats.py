@@ -1,0 +1,270 @@
+"""Output: the same figures in every format, hostile names inert, no run unlike another."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import SHARED
+from memtally.errors import InvalidValueError
+from memtally.report._text import clip, one_line, pad, stamp, utc_stamp, width
+from memtally.report.formats import FORMATS, Options, format_module
+from test_report import NOW, event, exposure, report_of
+
+HOSTILE = [
+    "\x1b]52;c;AAAA\x07",
+    "\x1b[2J\x1b[H",
+    "\x9b31m",
+    "a\rb",
+    "a\nb",
+    "\u202eevil",
+    "\u2028x",
+    "</script><script>alert(1)</script>",
+    "=cmd|' /C calc'!A0",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "a|b`c`[x](y)",
+    "\\ud800",
+    "日本語",
+    "café",
+]
+
+
+def test_the_example_of_the_formats(tmp_path: Path) -> None:
+    """A small log, and exactly what the table says of it."""
+    made = report_of(
+        tmp_path / "log.jsonl",
+        [
+            event(1, day=3),
+            event(2, day=4, source="KnowledgeRef"),
+            exposure(3, "b", day=5),
+            event(4, "c", actor="maintenance"),
+        ],
+    )
+    assert FORMATS["table"].report(made, Options()) == (
+        "RECORD      USES  LAST USED         BY SOURCE                     EXPOSURES  TOKENS EACH  TOKENS TOTAL\n"
+        "decision/a     2  2026-05-04 12:00  KnowledgeRef 1, MemoryRead 1          0            -             0\n"
+        "decision/b     0  -                 -                                     1           10            10\n"
+        "\n"
+        "1 more not shown (--all shows every record).\n"
+        "\n"
+        "4 events in 1 session, 2026-05-01 12:00 to 2026-05-05 12:00 UTC.\n"
+        "Sources seen: KnowledgeRef 1, MemoryRead 2, ResidentInjection 1.\n"
+        "No inventory is configured, so nothing can be called never read (memtally init).\n"
+    )
+
+
+def test_json_has_the_required_keys_by_name(tmp_path: Path) -> None:
+    """The eight keys of the contract, the envelope, UTC times with six digits, integers exact."""
+    made = report_of(tmp_path / "log.jsonl", [event(1, record={"file_bytes": 9007199254740993}), exposure(2)])
+    got = json.loads(FORMATS["json"].report(made, Options(everything=True)))
+    assert (got["format_version"], got["generated_at"]) == (1, "2026-06-01T00:00:00.000000Z")
+    [record] = got["records"]
+    assert {name: record[name] for name in list(record)[:8]} == {
+        "kind": "decision",
+        "slug": "a",
+        "use_count": 1,
+        "last_used_at": "2026-05-01T12:00:00.000000Z",
+        "source_breakdown": {"MemoryRead": 1},
+        "resident_exposure_count": 1,
+        "estimated_tokens_per_injection": 10,
+        "estimated_total_resident_exposure_tokens": 10,
+    }
+    assert '"file_bytes": 40' in FORMATS["json"].report(made, Options())
+    assert got["coverage"]["log_state"] == "ok"
+    assert got["coverage"]["sources"]["MemoryRead"] == {
+        "events": 1,
+        "first": "2026-05-01T12:00:00.000000Z",
+        "last": "2026-05-01T12:00:00.000000Z",
+    }
+
+
+def test_large_integers_survive_every_format(tmp_path: Path) -> None:
+    """Sizes beyond 2**53 keep their digits in JSON and CSV."""
+    made = report_of(tmp_path / "log.jsonl", [event(1, record={"file_bytes": 9007199254740993})])
+    for name in ("json", "csv"):
+        assert "9007199254740993" in FORMATS[name].report(made, Options(everything=True))
+
+
+def test_csv_reads_back(tmp_path: Path) -> None:
+    """A spreadsheet's reader finds the same figures, unknown values empty."""
+    made = report_of(tmp_path / "log.jsonl", [event(1), event(2, source="KnowledgeRef")])
+    [row] = csv.DictReader(io.StringIO(FORMATS["csv"].report(made, Options(everything=True))))
+    assert (row["kind"], row["slug"], row["use_count"]) == ("decision", "a", "2")
+    assert row["source_breakdown"] == "KnowledgeRef=1 MemoryRead=1"
+    assert (row["estimated_tokens_per_injection"], row["resident"]) == ("", "")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_hostile_names_are_inert(tmp_path: Path, name: str) -> None:
+    """Slugs, sources and session ids that attack terminals, spreadsheets, HTML and prompts do nothing."""
+    events = [event(n, slug, source=f"S{slug}", session_id=slug) for n, slug in enumerate(HOSTILE, 1)]
+    made = report_of(tmp_path / "log.jsonl", events)
+    module = format_module(name)
+    options = Options(everything=True, max_chars=100_000)
+    for text in (
+        module.report(made, options),
+        module.review(made.review(), made, options),
+        module.show(made.records[0], {"2026-05-01": {HOSTILE[0]: 1}}, made, options),
+    ):
+        assert all(c.isprintable() or c == "\n" for c in text)
+        text.encode("utf-8")
+        if name == "csv":
+            cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+            assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
+        elif name == "markdown":
+            plain = "".join(part for n, part in enumerate(text.split("`")) if n % 2 == 0)
+            assert "<script>" not in plain
+            assert "[x](y)" not in plain
+            rows = [line.replace("\\|", "") for line in text.splitlines() if line.startswith("| `")]
+            assert {row.count("|") for row in rows} <= {9, 4}
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared data is not beside this checkout")
+@pytest.mark.parametrize("name", FORMATS)
+def test_naughty_strings_as_slugs(tmp_path: Path, name: str) -> None:
+    """Every naughty string is a record of its own through the log and the format, or is no slug at all."""
+    strings = json.loads((SHARED / "conformance" / "blns" / "blns.json").read_text("utf-8"))
+    made = report_of(tmp_path / "log.jsonl", [event(n, s) for n, s in enumerate(strings, 1) if s])
+    import unicodedata
+
+    distinct = {unicodedata.normalize("NFC", s) for s in strings if s}
+    assert {r.slug for r in made.records} == distinct
+    text = format_module(name).report(made, Options(everything=True, max_chars=10**7))
+    assert all(c.isprintable() or c == "\n" for c in text)
+    if name == "json":
+        assert {r["slug"] for r in json.loads(text)["records"]} == distinct
+
+
+def test_markdown_is_bounded_and_says_what_it_is(tmp_path: Path) -> None:
+    """Within the bound, whatever the log holds; it counts what it left out and claims nothing."""
+    events = [event(n, f"slug-{n}" * 5, source=f"Source{n}") for n in range(1, 400)]
+    made = report_of(tmp_path / "log.jsonl", events)
+    for bound in (1_000, 3_000, 6_000):
+        text = FORMATS["markdown"].report(made, Options(max_chars=bound))
+        assert len(text) <= bound
+        assert "more not shown" in text
+        assert "Evidence, not judgment" in text
+        assert "no proof of disuse" in text
+        assert len(FORMATS["markdown"].review(made.review(), made, Options(max_chars=bound))) <= bound
+
+
+def test_ties_are_settled_by_name(tmp_path: Path) -> None:
+    """Twenty records with equal counts come in one order, whatever the order in the log."""
+    import random
+
+    events = [event(n, f"r{n:02d}") for n in range(1, 21)]
+    texts = set()
+    for seed in range(5):
+        random.Random(seed).shuffle(events)
+        made = report_of(tmp_path / "log.jsonl", events)
+        texts.add(
+            FORMATS["table"].report(made, Options(limit=10))
+            + FORMATS["markdown"].report(made, Options(sort="tokens"))
+        )
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"), [("name", "a"), ("uses", "b"), ("last-used", "c"), ("exposures", "d"), ("tokens", "e")]
+)
+def test_orders(tmp_path: Path, sort: str, first: str) -> None:
+    """Each order puts the record first that it is about."""
+    events = [
+        event(1, "a"),
+        event(2, "b"),
+        event(3, "b"),
+        event(4, "c", day=9),
+        *(exposure(n, "d") for n in range(5, 8)),
+        exposure(8, "e", record={"file_tokens_estimate": 500}),
+    ]
+    made = report_of(tmp_path / "log.jsonl", events)
+    assert FORMATS["table"].report(made, Options(sort=sort)).splitlines()[1].split()[0] == f"decision/{first}"
+
+
+def test_a_narrow_terminal_keeps_the_figures(tmp_path: Path) -> None:
+    """Where the columns do not fit, the name gives way and the numbers stay."""
+    made = report_of(tmp_path / "log.jsonl", [event(1, "a-very-long-slug-" * 10)])
+    line = FORMATS["table"].report(made, Options(columns=80)).splitlines()[1]
+    assert "…" in line
+    assert "MemoryRead 1" in line
+    assert width(line) < 120
+
+
+def test_widths() -> None:
+    """Wide characters take two columns, combining ones none."""
+    assert [width(t) for t in ("abc", "日本", "e\u0301")] == [3, 4, 1]
+    assert pad("日", 4) == "日  "
+    assert clip("日本語", 4) == "日…"
+    assert clip("abc", 3) == "abc"
+
+
+def test_times_at_the_ends_of_the_calendar() -> None:
+    """The zero time of other languages and the last day, in zones that lead out of the calendar."""
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    assert stamp(first, ZoneInfo("America/New_York")) == "0001-01-01 00:00"
+    assert stamp(last, ZoneInfo("Asia/Tokyo")) == "9999-12-31 23:59"
+    assert utc_stamp(first) == "0001-01-01T00:00:00.000000Z"
+
+
+def test_evening_use_is_of_that_day_in_its_zone(tmp_path: Path) -> None:
+    """A zone given holds for dates and times alike, in table and review, with its name at that date."""
+    made = report_of(tmp_path / "log.jsonl", [event(1, occurred_at="2025-07-25T04:08:00Z")])
+    options = Options(zone=ZoneInfo("America/Los_Angeles"))
+    assert "2025-07-24 21:08" in FORMATS["table"].report(made, options)
+    assert "PDT" in FORMATS["table"].report(made, options)
+    assert "last on 2025-07-24" in FORMATS["table"].review(made.review(), made, options)
+
+
+@given(st.text())
+def test_one_line_is_printable_and_reversible_enough(text: str) -> None:
+    """Whatever the text, the result is one printable line, and printable texts stay as they are."""
+    made: Any = one_line(text)
+    assert made.isprintable()
+    assert made == text or not text.isprintable()
+
+
+def test_unknown_formats_are_named() -> None:
+    """A format that does not exist is refused with those that do."""
+    with pytest.raises(InvalidValueError, match=r"xml.*table, json, csv, markdown"):
+        format_module("xml")
+
+
+def test_coverage_is_said_in_words(tmp_path: Path) -> None:
+    """Everything that was met and not counted is a sentence of its own."""
+    path = tmp_path / "log.jsonl"
+    made = report_of(
+        path,
+        [
+            event(1),
+            event(1),
+            event(2, source="MemoryQuery"),
+            event(3, event="x"),
+            event(4, occurred_at="?"),
+            event(5, occurred_at="2999-01-01T00:00:00Z"),
+        ],
+    )
+    path.write_bytes(path.read_bytes() + b"torn")
+    from memtally.report import build_report
+
+    made = build_report(logs=[path], now=NOW)
+    text = FORMATS["table"].report(made, Options())
+    for sentence in (
+        "1 damaged line (0 events recovered from them).",
+        "1 duplicate event (counted once).",
+        "1 search event (never a use).",
+        "1 event of an unknown type (not counted).",
+        "1 event dated in the future (counted, out of every date).",
+        "1 event without a usable time (counted, out of every date).",
+    ):
+        assert sentence in text
