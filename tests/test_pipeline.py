@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import memtally
-from memtally import MemoryRecord, faults
+from memtally import MemoryRecord, faults, tokens
 from memtally.errors import ConfigError, InvalidValueError, MemtallyError, WorkspaceError
 from otlp_receiver import attributes, grpc_receiver, http_receiver
 
@@ -99,6 +99,7 @@ def test_the_workspace_is_made_with_an_id_that_stays(workspace: Path) -> None:
 def test_record_use_and_exposure(workspace: Path, lines: Lines) -> None:
     """The functions write what they are told: id, time, session, actor, tokens."""
     memtally.configure(workspace=".", session_id="process", actor="user")
+    assert tokens.estimator().wait(30)
     record = MemoryRecord("decision", "adopt-otlp", "text", partial=True)
     for _ in range(2):
         memtally.record_use(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -30,13 +31,42 @@ def open_otlp_logger(resource: Resource, exit_seconds: float) -> tuple[Logger, C
     """
     processor = BatchLogRecordProcessor(_exporter())
 
-    def close() -> None:
-        # the SDK's own shutdown may wait for half a minute on a dead collector
-        ending = threading.Thread(target=processor.shutdown, name="memtally-otlp-exit", daemon=True)
-        ending.start()
-        ending.join(exit_seconds)
+    shutdown = _BoundedShutdown(processor.shutdown, exit_seconds)
+    return _BatchingLogger(processor, resource), shutdown
 
-    return _BatchingLogger(processor, resource), close
+
+class _BoundedShutdown:
+    """Ends a processor whose own shutdown may wait for half a minute on a dead collector.
+
+    The thread that waits in our place is there from the start: when a process ends, Python 3.12 and newer
+    start no more. A forked child, which has no threads of its parent's, gets one of its own.
+    """
+
+    def __init__(self, shutdown: Callable[[], None], seconds: float) -> None:
+        self._shutdown = shutdown
+        self._seconds = seconds
+        self._begin()
+        if hasattr(os, "register_at_fork"):
+            begin = weakref.WeakMethod(self._begin)
+
+            def begin_in_child() -> None:
+                if (bound := begin()) is not None:
+                    bound()
+
+            os.register_at_fork(after_in_child=begin_in_child)
+
+    def __call__(self) -> None:
+        self._wanted.set()
+        self._thread.join(self._seconds)
+
+    def _begin(self) -> None:
+        self._wanted = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="memtally-otlp-exit", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._wanted.wait()
+        self._shutdown()
 
 
 class _NoLimits:
