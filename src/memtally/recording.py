@@ -12,9 +12,9 @@ the ``memtally`` logger, and a count that ``memtally status`` shows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any
 
 from opentelemetry import trace
@@ -340,15 +340,30 @@ def forget_host_logger() -> None:
     _host_logger = None
 
 
-@contextmanager
-def guarded(what: str) -> Iterator[None]:
-    """Keep every fault of recording away from the read path: logged once per kind, and counted."""
-    try:
-        yield
-    except Exception as error:
-        place = (
+class guarded:  # noqa: N801 - used as a function: ``with guarded("record"):``
+    """Keep every fault of recording away from the read path: logged once per kind, and counted.
+
+    ``what`` names the step. Interrupts (``KeyboardInterrupt``, ``SystemExit``) are not faults.
+    """
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        # the text of somebody else's exception may hold content of a record; ours never does
+        said = (
             f"{type(error).__name__}: {error}"
             if isinstance(error, InvalidValueError)
             else type(error).__name__
         )
-        faults.note(f"{what}_failed", f"recording failed ({place}); the read itself is untouched", error)
+        faults.note(f"{self._what}_failed", f"recording failed ({said}); the read itself is untouched", error)
+        return True
