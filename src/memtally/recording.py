@@ -340,7 +340,7 @@ def forget_host_logger() -> None:
     _host_logger = None
 
 
-class guarded:  # noqa: N801 - used as a function: ``with guarded("record"):``
+class guarded:
     """Keep every fault of recording away from the read path: logged once per kind, and counted.
 
     ``what`` names the step. Interrupts (``KeyboardInterrupt``, ``SystemExit``) are not faults.
