@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,14 @@ _HOST_VARIABLES = (
     "NO_COLOR",
     "XDG_CACHE_HOME",
 )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Refuse to run where a workspace stands above the temporary folders: its log would get the events."""
+    temporary = Path(tempfile.gettempdir()).resolve()
+    for folder in (temporary, *temporary.parents):
+        if (folder / ".memtally").exists():
+            pytest.exit(f"{folder / '.memtally'} would take the tests' events; remove it", returncode=4)
 
 
 @pytest.fixture(autouse=True)

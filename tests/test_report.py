@@ -218,6 +218,18 @@ def test_kinds_and_sources_limit_the_records(log: Path) -> None:
         report_of(log, events, kinds="decision")
 
 
+def test_a_report_limited_to_some_sources_calls_nothing_unread(workspace: Path, log: Path) -> None:
+    """A record that was read by a route left out is not called unread."""
+    (workspace / "decisions").mkdir()
+    (workspace / "decisions" / "a.md").write_text("x")
+    (workspace / ".memtally").mkdir()
+    (workspace / ".memtally" / "config.toml").write_text('preset = "generic"\n')
+    made = report_of(log, [event(1)], workspace=workspace, sources=["KnowledgeRef"])
+    assert made["decision", "a"].use_count == 0
+    assert made.never_read == ()
+    assert [r.name for r in report_of(log, [], workspace=workspace).never_read] == ["decision/a"]
+
+
 def test_one_event_of_several_records(log: Path) -> None:
     """One read operation of two records is one event and one use of each."""
     pair = [{"kind": "decision", "slug": s, "file_bytes": 1, "file_tokens_estimate": 1} for s in ("a", "b")]

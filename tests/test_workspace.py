@@ -225,7 +225,7 @@ def inventory(root: Path, preset: str) -> dict[str, int]:
     (root / ".memtally").mkdir(exist_ok=True)
     (root / ".memtally" / "config.toml").write_text(f'preset = "{preset}"\n')
     place = find_workspace(root)
-    return {"/".join(key): record.file_bytes for key, record in scan(place, place.config()).items()}
+    return {"/".join(key): record.file_bytes for key, record in scan(place, place.config()).records.items()}
 
 
 def test_links_are_the_file_they_resolve_to(tmp_path: Path) -> None:
@@ -256,6 +256,67 @@ def test_linked_folders_inside_the_workspace_are_followed(tmp_path: Path) -> Non
     assert inventory(root, "claude-code") == {"skill/pdf": 5}
 
 
+def test_skills_that_link_to_each_other_stay(tmp_path: Path) -> None:
+    """A link from one skill's folder into another's hides neither."""
+    root = tmp_path / "ws"
+    for name in ("a", "b"):
+        (root / "skills" / name).mkdir(parents=True)
+        (root / "skills" / name / "SKILL.md").write_text(name)
+    (root / "skills" / "a" / "link").symlink_to("../b")
+    (root / "skills" / "b" / "back").symlink_to("../a")
+    assert inventory(root, "generic") == {"skill/a": 1, "skill/b": 1}
+
+
+def test_repositories_inside_are_workspaces_of_their_own(tmp_path: Path) -> None:
+    """Another worktree or clone below the workspace brings no records into it."""
+    root = tmp_path / "ws"
+    repository(root / ".claude" / "worktrees" / "feat", **{"CLAUDE.md": "x"})
+    (root / "CLAUDE.md").write_text("x")
+    assert inventory(root, "claude-code") == {"instructions/CLAUDE.md": 1}
+
+
+def test_a_workspace_too_large_to_look_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound the inventory says it is incomplete, and nothing is called missing."""
+    from memtally import inventory as inventory_module
+    from memtally.events import RecordSnapshot, UsageEvent, encode_event
+
+    root = tmp_path / "ws"
+    for number in range(6):
+        (root / "decisions" / str(number)).mkdir(parents=True)
+        (root / "decisions" / str(number) / "a.md").write_text("x")
+    (root / ".memtally").mkdir()
+    (root / ".memtally" / "config.toml").write_text('preset = "generic"\n')
+    event = UsageEvent("i", 1, "use", "MemoryRead", (RecordSnapshot("decision", "gone"),))
+    (root / ".memtally" / "usage.jsonl").write_bytes(encode_event(event))
+    assert build_report(root)["decision", "gone"].status == "missing"
+    assert build_report(root).coverage.inventory_state == "complete"
+    monkeypatch.setattr(inventory_module, "MAX_FOLDERS", 4)
+    assert build_report(root)["decision", "gone"].status == "unknown"
+    assert build_report(root).coverage.inventory_state == "incomplete"
+
+
+def test_kinds_that_live_elsewhere_too_are_not_called_missing(tmp_path: Path) -> None:
+    """A plugin's skill and an auto-memory topic are unknown to the inventory; a rule that is gone is missing."""
+    from memtally.events import RecordSnapshot, UsageEvent, encode_event
+
+    root = tmp_path / "ws"
+    (root / ".memtally").mkdir(parents=True)
+    (root / ".memtally" / "config.toml").write_text('preset = "claude-code"\n')
+    names = [
+        ("skill", "plugin:name"),
+        ("memory", "MEMORY"),
+        ("instructions", "docs/style.md"),
+        ("rule", "gone"),
+    ]
+    lines = [
+        encode_event(UsageEvent(str(n), 1, "use", "MemoryRead", (RecordSnapshot(*key),)))
+        for n, key in enumerate(names)
+    ]
+    (root / ".memtally" / "usage.jsonl").write_bytes(b"".join(lines))
+    made = build_report(root)
+    assert [made[key].status for key in names] == ["unknown", "unknown", "unknown", "missing"]
+
+
 def test_user_level_records_are_never_called_unread(tmp_path: Path) -> None:
     """Records under the home folder are in the inventory, marked, and in no list of the unread."""
     home = Path(os.environ["HOME"])
@@ -270,6 +331,9 @@ def test_user_level_records_are_never_called_unread(tmp_path: Path) -> None:
         "rule/code",
         "rule/~/code",
     }
+    (home / ".claude" / "skills" / "pdf").mkdir(parents=True)
+    (home / ".claude" / "skills" / "pdf" / "SKILL.md").write_text("skill")
+    assert build_report(root)["skill", "pdf"].status == "present"
     assert [r.name for r in build_report(root).never_read] == ["rule/code"]
 
 

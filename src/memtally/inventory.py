@@ -11,19 +11,20 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from memtally._git import ask_git
 from memtally.events import normal_slug, well_formed
-from memtally.ledger.layout import within
 from memtally.workspace import Config, Workspace
 
-__all__ = ["InventoryRecord", "scan", "slug_of"]
+__all__ = ["MAX_FOLDERS", "Inventory", "InventoryRecord", "scan", "slug_of"]
 
 _SKIPPED = {".git", ".memtally", ".venv", "node_modules", "__pycache__", ".tox", ".mypy_cache"}
 _HEAD_BYTES = 4_096
-_MAX_FOLDERS = 100_000
+
+MAX_FOLDERS = 20_000
+"""Folders looked through below one root: a second or two. A home folder or ``/`` as a workspace has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +45,30 @@ class InventoryRecord:
         return (self.kind, self.slug)
 
 
-def scan(
-    workspace: Workspace, config: Config, *, now: float | None = None
-) -> dict[tuple[str, str], InventoryRecord]:
-    """The workspace's records by ``(kind, slug)``. ``now``: seconds since the epoch, for ages."""
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The records found, by ``(kind, slug)``. Not ``complete`` where the workspace holds more folders than
+    are looked through: what is not in it may exist all the same.
+    """
+
+    records: dict[tuple[str, str], InventoryRecord] = field(default_factory=dict)
+    complete: bool = True
+
+
+def scan(workspace: Workspace, config: Config, *, now: float | None = None) -> Inventory:
+    """The workspace's records. ``now``: seconds since the epoch, for ages."""
     if config.records is None:
-        return {}
+        return Inventory()
     ages = _first_known(workspace.root)
     found: dict[tuple[str, str], InventoryRecord] = {}
     seen: set[tuple[str, str]] = set()  # (kind, real path): a linked file is one record
-    walked: dict[Path, list[str]] = {}
+    roots = {False: _Tree(workspace.root), True: _Tree(Path(os.path.expanduser("~")))}
     for kind, globs in config.records.items():
         for glob in globs:
             user_level = glob.startswith("~/")
-            root = Path(os.path.realpath(os.path.expanduser("~") if user_level else workspace.root))
-            pattern = glob.removeprefix("~/")
-            for relative in _matches(root, pattern, walked):
-                real = os.path.realpath(root / relative)
-                if (kind, real) in seen or not within(real, str(root)):
+            tree, pattern = roots[user_level], glob.removeprefix("~/")
+            for relative, real in tree.matches(pattern):
+                if (kind, real) in seen:
                     continue
                 try:
                     status = os.stat(real)
@@ -71,7 +78,7 @@ def scan(
                     continue
                 seen.add((kind, real))
                 # a symbolic link is the file it resolves to
-                name = os.path.relpath(real, root).replace(os.sep, "/")
+                name = os.path.relpath(real, tree.root).replace(os.sep, "/")
                 if not name.startswith(_fixed_prefix(pattern)):
                     name = relative  # linked from elsewhere in the workspace: only the link has a slug here
                 first = None if user_level else ages.get(relative)
@@ -85,7 +92,7 @@ def scan(
                     user_level=user_level,
                 )
                 found.setdefault(record.key, record)
-    return found
+    return Inventory(found, complete=all(tree.complete for tree in roots.values()))
 
 
 def slug_of(kind: str, relative: str, pattern: str, *, user_level: bool = False) -> str:
@@ -117,45 +124,59 @@ def _fixed_prefix(pattern: str) -> str:
     return fixed[: fixed.rfind("/") + 1]
 
 
-def _matches(root: Path, pattern: str, walked: dict[Path, list[str]]) -> Iterator[str]:
-    """Relative paths of the files that a pattern matches. ``**`` is any number of folders.
+class _Tree:
+    """The files below one root. Linked folders are followed inside the root, never in a circle."""
 
-    Files that stand there themselves come before those that a link leads to.
-    """
-    prefix = _fixed_prefix(pattern)
-    base = root / prefix
-    if base not in walked:
-        names = _files(root, prefix)
-        walked[base] = sorted(
-            names, key=lambda name: (os.path.realpath(root / name) != str(root / name), name)
-        )
-    expression = re.compile(_regex(pattern))
-    return (name for name in walked[base] if expression.fullmatch(name))
+    def __init__(self, root: Path) -> None:
+        self.root = os.path.realpath(root)
+        self.complete = True
+        self._listed: dict[str, list[str]] = {}
 
+    def matches(self, pattern: str) -> Iterator[tuple[str, str]]:
+        """Relative and real paths of the files that a pattern matches; ``**`` is any number of folders.
 
-def _files(root: Path, prefix: str) -> Iterator[str]:
-    """Files below a folder; linked folders are followed inside the root, never in a circle."""
-    open_folders: list[tuple[str, tuple[str, ...]]] = [(prefix, ())]
-    visited = 0
-    while open_folders and visited < _MAX_FOLDERS:
-        visited += 1
-        folder, above = open_folders.pop()
-        real = os.path.realpath(root / folder)
-        if real in above or not within(real, str(root)):
-            continue
-        try:
-            with os.scandir(real) as entries:
-                listed = sorted(entries, key=lambda entry: entry.name)
-        except OSError:
-            continue
-        if folder != "" and any(entry.name == ".git" for entry in listed):
-            continue  # a repository inside the workspace is a workspace of its own
-        for entry in listed:
-            if entry.is_dir():
-                if entry.name not in _SKIPPED:
-                    open_folders.append((f"{folder}{entry.name}/", (*above, real)))
-            else:
-                yield f"{folder}{entry.name}"
+        Files that stand there themselves come before those that a link leads to.
+        """
+        prefix = _fixed_prefix(pattern)
+        if prefix not in self._listed:
+            self._listed[prefix] = list(self._files(prefix))
+        expression = re.compile(_regex(pattern))
+        found = []
+        for name in filter(expression.fullmatch, self._listed[prefix]):
+            here = os.path.join(self.root, name)
+            real = os.path.realpath(here)
+            if self._holds(real):
+                found.append((real != here, name, real))
+        return ((name, real) for _, name, real in sorted(found))
+
+    def _holds(self, real: str) -> bool:
+        return real == self.root or real.startswith(self.root.rstrip(os.sep) + os.sep)
+
+    def _files(self, prefix: str) -> Iterator[str]:
+        to_visit: list[tuple[str, tuple[str, ...]]] = [(prefix, ())]
+        visited = 0
+        while to_visit:
+            visited += 1
+            if visited > MAX_FOLDERS:
+                self.complete = False
+                return
+            folder, above = to_visit.pop()
+            real = os.path.realpath(os.path.join(self.root, folder))
+            if real in above or not self._holds(real):
+                continue
+            try:
+                with os.scandir(real) as entries:
+                    listed = sorted(entries, key=lambda entry: entry.name)
+            except OSError:
+                continue
+            if folder and any(entry.name == ".git" for entry in listed):
+                continue  # a repository inside the workspace is a workspace of its own
+            for entry in listed:
+                if entry.is_dir():
+                    if entry.name not in _SKIPPED:
+                        to_visit.append((f"{folder}{entry.name}/", (*above, real)))
+                else:
+                    yield f"{folder}{entry.name}"
 
 
 def _regex(pattern: str) -> str:

@@ -43,10 +43,12 @@ def init(workspace: str | None, preset: str | None, force: bool) -> None:
         ) from None
     found = scan(place, place.config())
     kinds: dict[str, int] = {}
-    for kind, _ in found:
+    for kind, _ in found.records:
         kinds[kind] = kinds.get(kind, 0) + 1
     summary = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())) or "none yet"
     note(f"wrote {place.config_path} (preset {chosen}); records found: {summary}")
+    if not found.complete:
+        note(f"{place.root} has too many folders to look through; give a folder further down by --workspace")
 
 
 def _recognize(folder: Path) -> str:

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 from memtally.errors import InvalidValueError
 from memtally.events import UsageEvent
-from memtally.inventory import InventoryRecord, scan
+from memtally.inventory import Inventory, InventoryRecord, scan
 from memtally.ledger.decode import MAX_TIME, MIN_TIME
 from memtally.ledger.reader import OpenLogs, ReadCounts, open_logs, open_segments
-from memtally.report.model import Coverage, LogState, RecordUsage, SourceCoverage, UsageReport
+from memtally.report.model import Coverage, InventoryState, LogState, RecordUsage, SourceCoverage, UsageReport
 from memtally.report.tally import Filters, RecordTally, Span, Tally, tally_events
 from memtally.workspace import Config, Workspace, find_workspace
 
@@ -66,15 +66,16 @@ def report_of(
         )
 
     tally = tally_events(source.read, make)
-    inventory = scan(source.place, config, now=moment_now.timestamp()) if source.place is not None else {}
-    if filters.kinds is not None:
-        inventory = {key: record for key, record in inventory.items() if key[0] in filters.kinds}
+    inventory = scan(source.place, config, now=moment_now.timestamp()) if source.place else Inventory()
+    found = {k: r for k, r in inventory.records.items() if filters.kinds is None or k[0] in filters.kinds}
+    # of what the inventory does not reach, nothing is called missing
+    covered = (config.records or {}).keys() - config.open_kinds if inventory.complete else set()
     return UsageReport(
         records=tuple(
-            _usage(key, tally.records.get(key), inventory.get(key), config, sessions)
-            for key in sorted(tally.records.keys() | inventory.keys())
+            _usage(key, tally.records.get(key), found.get(key), key[0] in covered, sessions)
+            for key in sorted(tally.records.keys() | found.keys())
         ),
-        coverage=_coverage(config, tally, source),
+        coverage=_coverage(config, tally, source, inventory.complete),
         generated_at=moment_now,
         limited=filters.sources is not None,
     )
@@ -138,11 +139,10 @@ def moment(microseconds: int | None) -> datetime | None:
 
 
 def _usage(
-    key: Key, tally: RecordTally | None, found: InventoryRecord | None, config: Config, sessions: bool
+    key: Key, tally: RecordTally | None, found: InventoryRecord | None, covered: bool, sessions: bool
 ) -> RecordUsage:
     tally = tally or RecordTally()
     measured = tally.exposures.events - tally.unmeasured
-    covered = config.records is not None and key[0] in config.records and key[0] not in config.open_kinds
     return RecordUsage(
         kind=key[0],
         slug=key[1],
@@ -182,14 +182,14 @@ def _coalesced(tally: RecordTally) -> int:
     return runs
 
 
-def _coverage(config: Config, tally: Tally, source: LogSource) -> Coverage:
+def _coverage(config: Config, tally: Tally, source: LogSource, complete: bool) -> Coverage:
     counts = source.counts
     met = tally.period.events + tally.searches + tally.unknown
     state: LogState = "no_log" if not source.logs else "ok" if met or counts.damaged_lines else "empty"
     expected = config.sources
     return Coverage(
         log_state=state,
-        inventory_state="none" if config.records is None else config.preset or "configured",
+        inventory_state=_inventory_state(config, complete),
         first_event_at=moment(tally.period.first),
         last_event_at=moment(tally.period.last),
         events=tally.period.events,
@@ -205,6 +205,12 @@ def _coverage(config: Config, tally: Tally, source: LogSource) -> Coverage:
         clock_skewed_events=tally.skewed,
         undated_events=tally.undated,
     )
+
+
+def _inventory_state(config: Config, complete: bool) -> InventoryState:
+    if config.records is None:
+        return "none"
+    return "complete" if complete else "incomplete"
 
 
 def _source_coverage(span: Span) -> SourceCoverage:

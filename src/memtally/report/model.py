@@ -13,6 +13,7 @@ __all__ = ["Coverage", "RecordUsage", "Review", "ReviewItem", "SourceCoverage", 
 
 Status = Literal["present", "missing", "unknown"]
 LogState = Literal["ok", "no_log", "empty"]
+InventoryState = Literal["none", "complete", "incomplete"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Coverage:
     """What the figures rest on, and everything that was met and not counted."""
 
     log_state: LogState
-    inventory_state: str
+    inventory_state: InventoryState
     first_event_at: datetime | None = None
     last_event_at: datetime | None = None
     events: int = 0

@@ -30,6 +30,8 @@ def report(made: UsageReport, options: Options) -> str:
     lines += coverage_lines(made.coverage, options)
     if made.coverage.inventory_state == "none" and made.coverage.log_state != "no_log":
         lines.append("No inventory is configured, so nothing can be called never read (memtally init).")
+    if made.coverage.inventory_state == "incomplete":
+        lines.append("The inventory is incomplete: this workspace has too many folders to look through.")
     return "\n".join(lines) + "\n"
 
 
