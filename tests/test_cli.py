@@ -311,6 +311,45 @@ def test_init_recognizes_writes_and_keeps(run: Run, workspace: Path) -> None:
     assert 'workspace_id = "w"' in config.read_text()
 
 
+def test_init_says_what_the_log_names_and_no_file_is_found_for(run: Run, workspace: Path) -> None:
+    """Kinds in the log that the chosen layout does not find are named, before anybody calls them gone."""
+    (workspace / "knowledge").mkdir()
+    (workspace / "knowledge" / "a.md").write_text("x")
+    run("add", "use", "note/x", "knowledge/a")
+    said = run("init", "--preset", "generic").stderr
+    assert "1 knowledge" in said
+    assert "kind note" in said
+    shown = run("report").stdout
+    assert "note/x" in shown
+    assert "missing" not in shown
+
+
+def test_a_used_record_is_never_hidden(run: Run, workspace: Path) -> None:
+    """A record whose file has gone stays in the table, marked; one that only maintenance read is counted out."""
+    (workspace / "decisions").mkdir()
+    (workspace / "decisions" / "here.md").write_text("x")
+    run("init", "--preset", "generic")
+    run("add", "use", "decision/gone")
+    run("add", "use", "decision/tidied", "--actor", "maintenance")
+    shown = run("report").stdout
+    assert "decision/gone (missing)" in shown
+    assert "decision/tidied" not in shown
+    assert "1 more not shown" in shown
+    assert "2 events (1 by maintenance) in 0 sessions" in shown
+    assert "decision/tidied" in run("report", "--all").stdout
+
+
+def test_filters_and_sessions_show(run: Run) -> None:
+    """A filter is said beside the figures, an empty result too; ``--sessions`` has its columns."""
+    shown = run("report", "--log", OLDER, "--kind", "decision", *NOW).stdout
+    assert "No record by kind decision." in shown
+    assert "limited to kind decision" in shown
+    shown = run("report", "--log", OLDER, "--sessions", *NOW).stdout
+    assert shown.splitlines()[0].split()[-2:] == ["SESSIONS", "COALESCED"]
+    assert shown.splitlines()[1].split()[-2:] == ["2", "2"]
+    assert "Not compared with the files of a workspace" in shown
+
+
 def test_init_does_not_hang_on_pipes(run: Run, workspace: Path) -> None:
     """A FIFO in a record's place is no record, and nobody waits for it."""
     (workspace / "decisions").mkdir()
@@ -427,11 +466,14 @@ def test_status(run: Run, workspace: Path) -> None:
     run("add", "use", "decision/a")
     facts = json.loads(run("status", "--json").stdout)
     assert (facts["log"]["state"], facts["log"]["events"]) == ("ok", 1)
-    assert facts["sources"]["MemoryRead"].startswith("1 events")
+    assert facts["sources"]["MemoryRead"].startswith("1 event, last")
     assert "git clean" in json.dumps(facts["warnings"])
     assert "exact" in facts["tokenizer"]["counts"]
     (workspace / ".memtally" / "health.jsonl").write_text('{"fault":"x","count":1e999,"at":1}\nnonsense\n')
     assert run("status").returncode == 0
+    (workspace / ".memtally" / "config.toml").write_text("preset = ")
+    assert "MALFORMED" in run("status").stdout
+    (workspace / ".memtally" / "config.toml").unlink()
     (workspace / ".memtally" / "usage.jsonl").unlink()
     (workspace / ".memtally" / "usage.jsonl").mkdir()
     assert "UNREADABLE" in run("status").stdout

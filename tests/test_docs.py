@@ -62,8 +62,9 @@ def test_links_lead_somewhere(name: str) -> None:
 def test_the_code_in_readme_runs(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """The Python blocks of README run as they stand."""
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 2
-    code = "\n".join(blocks).replace("-> str: ...", "-> str:\n    return 'content'")
+    assert len(blocks) == 3
+    known = "from pathlib import Path\ntext = one_line = 'x'\n"
+    code = known + "\n".join(blocks).replace("-> str: ...", "-> str:\n    return 'content'")
     code = code.replace(
         "-> list[MemoryRecord]: ...", "-> list[MemoryRecord]:\n    return [MemoryRecord('rule', 'a', 'x')]"
     )

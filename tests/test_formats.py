@@ -52,15 +52,16 @@ def test_the_example_of_the_formats(tmp_path: Path) -> None:
         ],
     )
     assert FORMATS["table"].report(made, Options()) == (
-        "RECORD      USES  LAST USED         BY SOURCE                     EXPOSURES  TOKENS EACH  TOKENS TOTAL\n"
-        "decision/a     2  2026-05-04 12:00  KnowledgeRef 1, MemoryRead 1          0            -             0\n"
-        "decision/b     0  -                 -                                     1           10            10\n"
+        "RECORD      USES  LAST USED         BY SOURCE                     EXPOSURES  TOKENS LATEST  TOKENS TOTAL\n"
+        "decision/a     2  2026-05-04 12:00  KnowledgeRef 1, MemoryRead 1          0              -             0\n"
+        "decision/b     0  -                 -                                     1             10            10\n"
         "\n"
         "1 more not shown (--all shows every record).\n"
         "\n"
-        "4 events in 1 session, 2026-05-01 12:00 to 2026-05-05 12:00 UTC.\n"
+        "4 events (1 by maintenance) in 1 session, 2026-05-01 12:00 to 2026-05-05 12:00 UTC.\n"
         "Sources seen: KnowledgeRef 1, MemoryRead 2, ResidentInjection 1.\n"
-        "No inventory is configured, so nothing can be called never read (memtally init).\n"
+        "Tokens are estimated by o200k_base.\n"
+        "Not compared with the files of a workspace (--workspace).\n"
     )
 
 

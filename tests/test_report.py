@@ -282,6 +282,8 @@ def test_an_explicit_log_is_not_judged_by_the_current_folder(workspace: Path, lo
     """Somebody else's log is not joined with the inventory of the folder one stands in."""
     (workspace / ".memtally").mkdir()
     (workspace / ".memtally" / "config.toml").write_text('preset = "generic"\n')
+    (workspace / "decisions").mkdir()
+    (workspace / "decisions" / "other.md").write_text("x")
     assert report_of(log, [event(1)])["decision", "a"].status == "unknown"
     assert report_of(log, [event(1)], workspace=workspace)["decision", "a"].status == "missing"
 

@@ -296,7 +296,9 @@ def test_a_workspace_too_large_to_look_through(tmp_path: Path, monkeypatch: pyte
 
 
 def test_kinds_that_live_elsewhere_too_are_not_called_missing(tmp_path: Path) -> None:
-    """A plugin's skill and an auto-memory topic are unknown to the inventory; a rule that is gone is missing."""
+    """A plugin's skill and an auto-memory topic are unknown to the inventory; a rule that is gone is missing,
+    as soon as there are rules at all, or the workspace says itself where they are.
+    """
     from memtally.events import RecordSnapshot, UsageEvent, encode_event
 
     root = tmp_path / "ws"
@@ -314,7 +316,14 @@ def test_kinds_that_live_elsewhere_too_are_not_called_missing(tmp_path: Path) ->
     ]
     (root / ".memtally" / "usage.jsonl").write_bytes(b"".join(lines))
     made = build_report(root)
+    assert {made[key].status for key in names} == {"unknown"}
+    (root / ".claude" / "rules").mkdir(parents=True)
+    (root / ".claude" / "rules" / "other.md").write_text("x")
+    made = build_report(root)
     assert [made[key].status for key in names] == ["unknown", "unknown", "unknown", "missing"]
+    with (root / ".memtally" / "config.toml").open("a") as config:
+        config.write('[records]\nskill = ["s/*/SKILL.md"]\n')
+    assert build_report(root)["skill", "plugin:name"].status == "missing"
 
 
 def test_user_level_records_are_never_called_unread(tmp_path: Path) -> None:

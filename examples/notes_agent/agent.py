@@ -89,6 +89,8 @@ async def converse(memory: Memory, prompt: str) -> list[str]:
 
 def main() -> None:
     """One prompt in one session."""
+    if len(sys.argv) != 4:
+        sys.exit('usage: agent.py WORKSPACE SESSION "the prompt"')
     root, session, prompt = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     memtally.configure(workspace=root)
     with memtally.session(session):

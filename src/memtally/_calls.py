@@ -124,7 +124,7 @@ class OpenCall:
         self.moment: Moment | None = None
         self._emitted: set[Key] = set()
         self._waiting: deque[UsageEvent] = deque()
-        with guarded("arguments"):
+        with guarded("arguments", settings.name):
             self.named = settings.arguments(args, kwargs)
             if settings.event == USE:
                 self.expected = settings.key(self.named)
@@ -151,12 +151,12 @@ class OpenCall:
         moment = self.moment or Moment()
         mine: set[Key] = set()
         records: list[MemoryRecord] = []
-        with guarded("record"):
+        with guarded("record", self.settings.name):
             records = self._records(result, partial)
             # a veto of records= is a veto of what the same read has reported from inside, too
             mine = {record_key(r) for r in records} or self._expected_keys()
         self.finished = True
-        with guarded("record"):
+        with guarded("record", self.settings.name):
             self._release_waiting(mine)
             records = [r for r in records if record_key(r) not in self._emitted]
             if self.settings.once_per == "session":
@@ -169,7 +169,7 @@ class OpenCall:
         if self.finished:
             return
         self.finished = True
-        with guarded("record"):
+        with guarded("record", self.settings.name):
             self._release_waiting(self._expected_keys())
 
     def _expected_keys(self) -> set[Key]:

@@ -247,10 +247,15 @@ def check_source(source: object, event: str = USE) -> str:
         )
     if event == USE and source in EXPOSURE_SOURCES:
         raise InvalidValueError(
-            "source", source, "always-on text is an exposure, not a use", "call record_exposure() for it"
+            "source",
+            source,
+            "always-on text is an exposure, not a use",
+            "call record_exposure() (memtally add exposure) for it",
         )
     if event == EXPOSURE and source in USE_SOURCES:
-        raise InvalidValueError("source", source, "an explicit read is a use", "call record_use() for it")
+        raise InvalidValueError(
+            "source", source, "an explicit read is a use", "call record_use() (memtally add use) for it"
+        )
     return source
 
 

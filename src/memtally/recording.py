@@ -174,8 +174,8 @@ def record_exposure(
 ) -> None:
     """Record that always-on records were placed into a context: a cost, never a use.
 
-    The arguments are those of ``record_use``; ``source`` is ``"ResidentInjection"``,
-    ``"AutoRecall"`` or a name of the host's own.
+    ``source`` is ``"ResidentInjection"``, ``"AutoRecall"`` or a name of the host's own; the other arguments
+    are those of ``record_use``.
     """
     _record(EXPOSURE, source, records, event_id, occurred_at, session_id, actor, input_tokens)
 
@@ -343,13 +343,15 @@ def forget_host_logger() -> None:
 class guarded:
     """Keep every fault of recording away from the read path: logged once per kind, and counted.
 
-    ``what`` names the step. Interrupts (``KeyboardInterrupt``, ``SystemExit``) are not faults.
+    ``what`` names the step, ``where`` the function concerned. Interrupts (``KeyboardInterrupt``,
+    ``SystemExit``) are not faults.
     """
 
-    __slots__ = ("_what",)
+    __slots__ = ("_what", "_where")
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, where: str = "") -> None:
         self._what = what
+        self._where = where
 
     def __enter__(self) -> None:
         return None
@@ -365,5 +367,8 @@ class guarded:
             if isinstance(error, InvalidValueError)
             else type(error).__name__
         )
-        faults.note(f"{self._what}_failed", f"recording failed ({said}); the read itself is untouched", error)
+        of = f" {self._where}()" if self._where else ""
+        faults.note(
+            f"{self._what}_failed", f"recording{of} failed ({said}); the read itself is untouched", error
+        )
         return True

@@ -25,18 +25,18 @@ __all__ = ["CONFIG_FILE", "PRESETS", "Config", "Workspace", "add_preset", "find_
 CONFIG_FILE = "config.toml"
 
 _MEMORY_FOLDERS = {
-    "decision": "decisions",
-    "request": "requests",
-    "knowledge": "knowledge",
-    "workflow": "workflows",
-    "summary": "summaries",
+    "decision": ("decisions", "decision"),
+    "request": ("requests", "request"),
+    "knowledge": ("knowledge",),
+    "workflow": ("workflows", "workflow"),
+    "summary": ("summaries", "summary"),
 }
 
 PRESETS: dict[str, dict[str, tuple[str, ...]]] = {
     "generic": {
         **{
-            kind: (f"{folder}/**/*.md", f"memory/{folder}/**/*.md")
-            for kind, folder in _MEMORY_FOLDERS.items()
+            kind: tuple(f"{above}{folder}/**/*.md" for above in ("", "memory/") for folder in folders)
+            for kind, folders in _MEMORY_FOLDERS.items()
         },
         "skill": ("skills/*/SKILL.md",),
         "instructions": ("AGENTS.md", "CLAUDE.md", "GEMINI.md"),
@@ -84,6 +84,8 @@ class Config:
     aliases: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     seal_bytes: int | None = None
+    stated_kinds: frozenset[str] = frozenset()
+    """Kinds whose globs the workspace has given itself."""
     open_kinds: frozenset[str] = frozenset()
     """Kinds of which records exist where no glob looks: what is not found there is not called missing."""
 
@@ -216,7 +218,7 @@ def load_config(path: Path) -> Config:
         return Config()
     except (ValueError, RecursionError) as error:  # tomllib.TOMLDecodeError is a ValueError
         raise ConfigError(
-            str(path), f"not valid TOML ({error})", "mend that line, or run memtally init elsewhere"
+            str(path), f"not valid TOML ({error})", "mend it, or remove the file and run memtally init"
         ) from None
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read ({error.strerror})", "check its mode") from None
@@ -265,6 +267,7 @@ class _Reader:
             sources=self.texts(data.get("sources", []), "sources"),
             seal_bytes=seal_bytes,
             open_kinds=frozenset(_OPEN_KINDS.get(preset or "", ())) - own.keys(),
+            stated_kinds=frozenset(own),
         )
 
     def workspace_id(self) -> str | None:

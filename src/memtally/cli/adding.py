@@ -72,7 +72,7 @@ def _command(name: str, event: str, default_source: str, text: str) -> None:
     @click.option("--source", default=default_source, show_default=True, help="The route.")
     @click.option("--session", "session_id", metavar="ID", help="The conversation (or MEMTALLY_SESSION_ID).")
     @click.option("--actor", metavar="NAME", help=f"One of {', '.join(events.ACTORS)} (or MEMTALLY_ACTOR).")
-    @click.option("--event-id", metavar="ID", help="The host's own id: the same again adds nothing.")
+    @click.option("--event-id", metavar="ID", help="The host's own id of it: counts once, however often.")
     @click.option("--occurred-at", metavar="TIME", help="An RFC 3339 time; now by default.")
     @click.option("--host", metavar="NAME", help="The host that read it, such as codex.")
     @click.option("--file", "file", metavar="FILE", help="The record's file, to measure; for one record.")
@@ -218,6 +218,7 @@ def _text(name: str, value: object) -> str:
 
 def _append(made: list[UsageEvent], workspace: str | None) -> None:
     place = find_workspace(workspace)
+    new = "" if place.directory.exists() else " (a new workspace)"
     try:
         config = place.ensure()
     except OSError as error:
@@ -232,4 +233,4 @@ def _append(made: list[UsageEvent], workspace: str | None) -> None:
     # one append for all: either every line is in the log or none
     if made and not writer.append(b"".join(map(events.encode_event, made))):
         raise MemtallyError(f"{place.log_path}: cannot be written; nothing was appended; see memtally status")
-    note(f"{len(made)} event{'' if len(made) == 1 else 's'} appended to {place.log_path}")
+    note(f"{len(made)} event{'' if len(made) == 1 else 's'} appended to {place.log_path}{new}")

@@ -31,7 +31,10 @@ _SHOWN_BY_DEFAULT = 50
 @click.option("--source", "sources", multiple=True, metavar="SOURCE", help="Only events by this route.")
 @click.option("--sort", type=click.Choice(sorted(SORTS)), help="Order; uses for people, name for programs.")
 @click.option(
-    "--all", "everything", is_flag=True, help="Every record: no limit, also missing and maintenance-only."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Every record: no limit, also those without a file that only maintenance read.",
 )
 @click.option("--sessions", is_flag=True, help="Also count sessions and coalesced uses per record.")
 @format_options
@@ -117,5 +120,14 @@ def _settings(
         max_chars=given["max_chars"],
         zone=zone,
         columns=columns() if given["output"] is None else None,
+        limited_to=_limited_to(given),
     )
     return filters, options, now
+
+
+def _limited_to(given: dict[str, Any]) -> str:
+    parts = []
+    for option, noun in (("kinds", "kind"), ("sources", "source")):
+        if given.get(option):
+            parts.append(f"{noun} {' or '.join(given[option])}")
+    return " and ".join(parts)

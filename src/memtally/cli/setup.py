@@ -10,6 +10,8 @@ from memtally.cli.options import workspace_option
 from memtally.cli.output import note
 from memtally.errors import MemtallyError
 from memtally.inventory import scan
+from memtally.report import build_report
+from memtally.report._text import one_line
 from memtally.workspace import PRESETS, add_preset, find_workspace, write_config
 
 __all__ = ["init", "tokens"]
@@ -47,6 +49,9 @@ def init(workspace: str | None, preset: str | None, force: bool) -> None:
         kinds[kind] = kinds.get(kind, 0) + 1
     summary = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())) or "none yet"
     note(f"wrote {place.config_path} (preset {chosen}); records found: {summary}")
+    strange = sorted({one_line(r.kind) for r in build_report(place.root).records if r.kind not in kinds})
+    if strange:
+        note(f"the log names records of kind {', '.join(strange)}; no file of theirs was found: set [records]")
     if not found.complete:
         note(f"{place.root} has too many folders to look through; give a folder further down by --workspace")
 

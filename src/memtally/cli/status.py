@@ -14,9 +14,9 @@ from memtally._git import ask_git
 from memtally._vocabulary import VocabularyMissingError, vocabulary_bytes
 from memtally.cli.options import json_option, workspace_option
 from memtally.context import disabled
-from memtally.errors import LogReadError
+from memtally.errors import ConfigError, LogReadError
 from memtally.report import build_report
-from memtally.report._text import one_line, stamp, utc_stamp
+from memtally.report._text import counted, one_line, stamp, utc_stamp
 from memtally.workspace import Workspace, find_workspace
 
 __all__ = ["status"]
@@ -51,10 +51,12 @@ def _facts(place: Workspace) -> dict[str, dict[str, Any]]:
 
 
 def _workspace(place: Workspace) -> dict[str, Any]:
-    config = place.config()
-    return {
-        "root": str(place.root),
-        "found_by": place.found_by,
+    here = {"root": str(place.root), "found_by": place.found_by}
+    try:
+        config = place.config()
+    except ConfigError as error:
+        return here | {"configuration": f"MALFORMED: {error}"}
+    return here | {
         "id": config.workspace_id or "none yet (made by init or configure())",
         "inventory": config.preset or ("configured" if config.records else "none (memtally init)"),
     }
@@ -64,7 +66,7 @@ def _log(place: Workspace) -> dict[str, Any]:
     paths = place.logs()
     try:
         coverage = build_report(place.root).coverage
-    except LogReadError as error:
+    except (LogReadError, ConfigError) as error:
         return {"state": f"UNREADABLE: {error}", "files": len(paths), "writable": "NO"}
     said: dict[str, Any] = {
         "state": coverage.log_state.replace("_", " "),
@@ -82,9 +84,11 @@ def _log(place: Workspace) -> dict[str, Any]:
 def _sources(place: Workspace) -> dict[str, Any]:
     try:
         coverage = build_report(place.root).coverage
-    except LogReadError:
+    except (LogReadError, ConfigError):
         return {}
-    said = {n: f"{s.events} events, last {stamp(s.last, UTC)} UTC" for n, s in coverage.sources.items()}
+    said = {
+        n: f"{counted(s.events, 'event')}, last {stamp(s.last, UTC)} UTC" for n, s in coverage.sources.items()
+    }
     return said | dict.fromkeys(coverage.silent_sources, "configured, never seen")
 
 
@@ -97,7 +101,9 @@ def _writable(place: Workspace) -> bool:
 
 def _faults(place: Workspace) -> dict[str, Any]:
     return {
-        kind.replace("_", " "): f"{entry['count']} times, last {_time(entry['last'])}: {entry['message']}"
+        kind.replace(
+            "_", " "
+        ): f"{counted(int(str(entry['count'])), 'time')}, last {_time(entry['last'])}: {entry['message']}"
         for kind, entry in sorted(faults.read_health(str(place.directory)).items())
     }
 

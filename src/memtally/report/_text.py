@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from datetime import datetime, tzinfo
 
-__all__ = ["clip", "local", "one_line", "pad", "stamp", "utc_stamp", "width"]
+__all__ = ["clip", "counted", "local", "one_line", "pad", "stamp", "utc_stamp", "width"]
 
 
 def one_line(text: str) -> str:
@@ -65,3 +65,12 @@ def stamp(moment: datetime | None, zone: tzinfo) -> str:
 def utc_stamp(moment: datetime | None) -> str | None:
     """A time in RFC 3339, UTC, six fraction digits, for programs."""
     return None if moment is None else f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S.%f}Z"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the plural where it is not one; of ``event of a kind`` the first word."""
+    if number == 1:
+        return f"1 {noun}"
+    head, _, rest = noun.partition(" ")
+    plural = f"{head}s {rest}" if head == "event" and rest else f"{noun}s"
+    return f"{number:,} {plural}"

@@ -68,11 +68,18 @@ def report_of(
     tally = tally_events(source.read, make)
     inventory = scan(source.place, config, now=moment_now.timestamp()) if source.place else Inventory()
     found = {k: r for k, r in inventory.records.items() if filters.kinds is None or k[0] in filters.kinds}
-    # of what the inventory does not reach, nothing is called missing
-    covered = (config.records or {}).keys() - config.open_kinds if inventory.complete else set()
+    # of what the inventory does not reach, nothing is called missing: neither kinds whose records live
+    # elsewhere too, nor kinds of a preset whose patterns match no file at all
+    covered = config.stated_kinds | ({kind for kind, _ in inventory.records} - config.open_kinds)
     return UsageReport(
         records=tuple(
-            _usage(key, tally.records.get(key), found.get(key), key[0] in covered, sessions)
+            _usage(
+                key,
+                tally.records.get(key),
+                found.get(key),
+                inventory.complete and key[0] in covered,
+                sessions,
+            )
             for key in sorted(tally.records.keys() | found.keys())
         ),
         coverage=_coverage(config, tally, source, inventory.complete),
@@ -189,7 +196,7 @@ def _coverage(config: Config, tally: Tally, source: LogSource, complete: bool) -
     expected = config.sources
     return Coverage(
         log_state=state,
-        inventory_state=_inventory_state(config, complete),
+        inventory_state=_inventory_state(source, complete),
         first_event_at=moment(tally.period.first),
         last_event_at=moment(tally.period.last),
         events=tally.period.events,
@@ -204,11 +211,14 @@ def _coverage(config: Config, tally: Tally, source: LogSource, complete: bool) -
         unknown_events=tally.unknown,
         clock_skewed_events=tally.skewed,
         undated_events=tally.undated,
+        maintenance_events=tally.maintenance,
     )
 
 
-def _inventory_state(config: Config, complete: bool) -> InventoryState:
-    if config.records is None:
+def _inventory_state(source: LogSource, complete: bool) -> InventoryState:
+    if source.place is None:
+        return "not_joined"
+    if source.config.records is None:
         return "none"
     return "complete" if complete else "incomplete"
 

@@ -13,7 +13,7 @@ __all__ = ["Coverage", "RecordUsage", "Review", "ReviewItem", "SourceCoverage", 
 
 Status = Literal["present", "missing", "unknown"]
 LogState = Literal["ok", "no_log", "empty"]
-InventoryState = Literal["none", "complete", "incomplete"]
+InventoryState = Literal["none", "not_joined", "complete", "incomplete"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,7 @@ class Coverage:
     unknown_events: int = 0
     clock_skewed_events: int = 0
     undated_events: int = 0
+    maintenance_events: int = 0
 
 
 @dataclass(frozen=True, slots=True)

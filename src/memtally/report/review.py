@@ -48,12 +48,12 @@ def evidence(record: RecordUsage, quote: Callable[[str], str] = one_line, zone: 
     if record.resident_exposure_count:
         tokens = f"an estimated {record.estimated_total_resident_exposure_tokens:,} tokens in all"
         if record.unmeasured_exposure_count:
-            tokens += f" without {record.unmeasured_exposure_count:,} unmeasured"
+            tokens += f" ({record.unmeasured_exposure_count:,} of them unmeasured)"
         parts.append(f"placed into a context {_times(record.resident_exposure_count)}, {tokens}")
     elif record.resident:
         parts.append("always on, but no placing in what the log covers")
     if record.status == "missing":
-        parts.append("no longer exists")
+        parts.append("no file of it in the inventory")
     return "; ".join(parts)
 
 

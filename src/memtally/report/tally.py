@@ -100,6 +100,7 @@ class Tally:
     unknown: int = 0
     skewed: int = 0
     undated: int = 0
+    maintenance: int = 0
 
     def add(self, event: UsageEvent) -> None:
         """Count one event; the caller sees to it that it is met once."""
@@ -120,7 +121,9 @@ class Tally:
             dated = None  # a clock that runs ahead has no say in any date
         self.period.add(dated)
         self.sources.setdefault(event.source, Span()).add(dated)
-        if event.session_id is not None and event.actor != "maintenance":
+        if event.actor == "maintenance":
+            self.maintenance += 1
+        elif event.session_id is not None:
             self.sessions.add(event.session_id)
         if filters.sources is not None and event.source not in filters.sources:
             return

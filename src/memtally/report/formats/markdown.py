@@ -16,7 +16,7 @@ _CAUTION = (
     "Evidence, not judgment: these figures count recorded reads only. "
     "Absence of reads is no proof of disuse; a source or host that was not recording says nothing."
 )
-_HEADING = "| record | uses | last used | by source | exposures | tokens each | tokens total | status |"
+_HEADING = "| record | uses | last used | by source | exposures | tokens latest | tokens total | status |"
 _RULE = "| --- | ---: | --- | --- | ---: | ---: | ---: | --- |"
 _SLUG_CHARACTERS = 120
 _LINE_CHARACTERS = 400
@@ -74,7 +74,7 @@ def _bounded(
 
 
 def _foot(made: UsageReport, options: Options) -> list[str]:
-    lines = ["", *(_bounded_line(line) for line in coverage_lines(made.coverage, options, _code)), _CAUTION]
+    lines = ["", *(_bounded_line(line) for line in coverage_lines(made, options, _code)), _CAUTION]
     if made.never_read and made.coverage.log_state == "ok":
         names = [_code(record.name) + why_unread(record) for record in made.never_read]
         more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""

@@ -25,9 +25,9 @@ SORTS: dict[str, Callable[[RecordUsage], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``limit``: at most so many records; ``None`` for all. ``everything``: also records that are
-    missing or that only maintenance read. ``max_chars``: bound of a Markdown text. ``columns``: width
-    of the terminal, ``None`` for no bound.
+    """``limit``: at most so many records; ``None`` for all. ``everything``: also records without a file
+    that only maintenance read. ``max_chars``: bound of a Markdown text. ``columns``: width of the terminal,
+    ``None`` for no bound. ``limited_to``: the filters in words, where there are any.
     """
 
     sort: str | None = None
@@ -36,7 +36,7 @@ class Options:
     max_chars: int = 6_000
     zone: tzinfo = UTC
     columns: int | None = None
-    title: str = ""
+    limited_to: str = ""
 
 
 def arranged(report: UsageReport, options: Options, default: str) -> tuple[list[RecordUsage], int]:
@@ -49,6 +49,5 @@ def arranged(report: UsageReport, options: Options, default: str) -> tuple[list[
 
 
 def _shown(record: RecordUsage) -> bool:
-    if record.status == "missing":
-        return False
+    # whatever was used or cost something is shown, also when its file has gone
     return bool(record.use_count or record.resident_exposure_count or record.status == "present")

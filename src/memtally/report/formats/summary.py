@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memtally.report._text import local, one_line, stamp
+from memtally.report._text import counted, local, one_line, stamp
 from memtally.report.formats.options import Options
-from memtally.report.model import Coverage, RecordUsage
+from memtally.report.model import RecordUsage, UsageReport
 
 __all__ = ["coverage_lines", "why_unread"]
 
@@ -21,15 +21,16 @@ def why_unread(record: RecordUsage) -> str:
     if record.maintenance_use_count:
         known.append("maintenance only")
     if record.age_days is not None:
-        known.append(f"{_count(record.age_days, 'day')} old")
+        known.append(f"{counted(record.age_days, 'day')} old")
     return f" ({', '.join(known)})" if known else ""
 
 
-def coverage_lines(coverage: Coverage, options: Options, quote: Callable[[str], str] = one_line) -> list[str]:
+def coverage_lines(made: UsageReport, options: Options, quote: Callable[[str], str] = one_line) -> list[str]:
     """What the figures rest on, and what was met and not counted; one sentence a line.
 
     ``quote`` makes the names of somebody else's sources harmless.
     """
+    coverage = made.coverage
     if coverage.log_state == "no_log":
         return ["No usage log yet: nothing has been recorded in this workspace."]
     if coverage.log_state == "empty":
@@ -37,14 +38,20 @@ def coverage_lines(coverage: Coverage, options: Options, quote: Callable[[str], 
     last = coverage.last_event_at
     zone = (None if last is None else local(last, options.zone).tzname()) or "UTC"
     span = f"{stamp(coverage.first_event_at, options.zone)} to {stamp(last, options.zone)} {zone}"
-    events, sessions = _count(coverage.events, "event"), _count(coverage.sessions, "session")
-    lines = [f"{events} in {sessions}, {span}."]
+    events, sessions = counted(coverage.events, "event"), counted(coverage.sessions, "session")
+    maintenance = f" ({coverage.maintenance_events:,} by maintenance)" if coverage.maintenance_events else ""
+    lines = [f"{events}{maintenance} in {sessions}, {span}."]
     if coverage.sources:
         lines.append(
             "Sources seen: "
             + ", ".join(f"{quote(name)} {source.events:,}" for name, source in coverage.sources.items())
             + "."
         )
+    if options.limited_to:
+        lines.append(f"The records are limited to {quote(options.limited_to)}; this paragraph is not.")
+    tokenizers = sorted({name for record in made.records for name in record.tokenizers})
+    if tokenizers:
+        lines.append(f"Tokens are estimated by {', '.join(map(quote, tokenizers))}.")
     if coverage.silent_sources:
         names = ", ".join(map(quote, coverage.silent_sources))
         lines.append(f"Configured but never seen: {names}; nothing is known of reads by that route.")
@@ -52,7 +59,7 @@ def coverage_lines(coverage: Coverage, options: Options, quote: Callable[[str], 
         (
             coverage.damaged_lines,
             "damaged line",
-            f"{_count(coverage.recovered_events, 'event')} recovered from them",
+            f"{counted(coverage.recovered_events, 'event')} recovered from them",
         ),
         (coverage.duplicate_events, "duplicate event", "counted once"),
         (coverage.conflicting_events, "conflicting event", "same id, other content: the earlier one counts"),
@@ -61,13 +68,5 @@ def coverage_lines(coverage: Coverage, options: Options, quote: Callable[[str], 
         (coverage.clock_skewed_events, "event dated in the future", "counted, out of every date"),
         (coverage.undated_events, "event without a usable time", "counted, out of every date"),
     ]
-    lines += [f"{_count(number, noun)} ({what})." for number, noun, what in noted if number]
+    lines += [f"{counted(number, noun)} ({what})." for number, noun, what in noted if number]
     return lines
-
-
-def _count(number: int, noun: str) -> str:
-    if number == 1:
-        return f"1 {noun}"
-    head, _, rest = noun.partition(" ")
-    plural = f"{head}s {rest}" if head == "event" and rest else f"{noun}s"
-    return f"{number:,} {plural}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from memtally.report._text import clip, one_line, pad, stamp, width
@@ -12,22 +13,28 @@ from memtally.report.review import evidence
 
 __all__ = ["aligned", "report", "review", "show"]
 
-_HEADINGS = ("RECORD", "USES", "LAST USED", "BY SOURCE", "EXPOSURES", "TOKENS EACH", "TOKENS TOTAL")
-_RIGHT = (1, 4, 5, 6)
+_HEADINGS = ("RECORD", "USES", "LAST USED", "BY SOURCE", "EXPOSURES", "TOKENS LATEST", "TOKENS TOTAL")
+_SESSIONS = ("SESSIONS", "COALESCED")
+_RIGHT = (1, 4, 5, 6, 7, 8)
 _NARROWEST = 20
 
 
 def report(made: UsageReport, options: Options) -> str:
     """The records as a table, what was never read, and the coverage."""
     records, left_out = arranged(made, options, "uses")
-    lines = [options.title, ""] if options.title else []
+    lines: list[str] = []
     if records:
-        lines += [*aligned(_HEADINGS, [_cells(r, options) for r in records], _RIGHT, options.columns), ""]
+        headings = _HEADINGS + (_SESSIONS if records[0].session_count is not None else ())
+        lines += [*aligned(headings, [_cells(r, options) for r in records], _RIGHT, options.columns), ""]
+    elif options.limited_to:
+        lines += [f"No record by {one_line(options.limited_to)}.", ""]
     if left_out:
         lines += [f"{left_out:,} more not shown (--all shows every record).", ""]
     if made.coverage.log_state == "ok":
         lines += _never_read(made, options)
-    lines += coverage_lines(made.coverage, options)
+    lines += coverage_lines(made, options)
+    if made.coverage.inventory_state == "not_joined":
+        lines.append("Not compared with the files of a workspace (--workspace).")
     if made.coverage.inventory_state == "none" and made.coverage.log_state != "no_log":
         lines.append("No inventory is configured, so nothing can be called never read (memtally init).")
     if made.coverage.inventory_state == "incomplete":
@@ -53,7 +60,7 @@ def review(found: Review, made: UsageReport, options: Options) -> str:
         lines += ["  none in what the log covers"] if not items else []
         lines += [f"  {len(items) - len(shown):,} more (--limit)"] if len(items) > len(shown) else []
         lines.append("")
-    lines += coverage_lines(made.coverage, options)
+    lines += coverage_lines(made, options)
     lines.append("This is evidence, not a verdict: absence of reads is no proof of disuse.")
     return "\n".join(lines) + "\n"
 
@@ -69,8 +76,8 @@ def show(
         ("last used", stamp(record.last_used_at, options.zone)),
         ("maintenance reads", f"{record.maintenance_use_count:,}"),
         ("resident exposures", f"{record.resident_exposure_count:,}"),
-        ("estimated tokens each", _number(record.estimated_tokens_per_injection)),
-        ("estimated tokens total", f"{record.estimated_total_resident_exposure_tokens:,}"),
+        ("estimated tokens, latest", _number(record.estimated_tokens_per_injection)),
+        ("estimated tokens, total", f"{record.estimated_total_resident_exposure_tokens:,}"),
         ("unmeasured exposures", f"{record.unmeasured_exposure_count:,}"),
         ("file bytes", _number(record.file_bytes)),
         ("tokens by", ", ".join(map(one_line, record.tokenizers)) or "-"),
@@ -78,13 +85,13 @@ def show(
         ("status", record.status),
         ("age", "-" if record.age_days is None else f"{record.age_days:,} days"),
     ]
-    lines = [one_line(record.name), *(f"  {pad(name, 24)}{value}" for name, value in facts), ""]
+    lines = [one_line(record.name), *(f"  {pad(name, 26)}{value}" for name, value in facts), ""]
     if days:
         rows = [
             [day, one_line(source), f"{count:,}"] for day, by in days.items() for source, count in by.items()
         ]
         lines += [*aligned(("DAY", "SOURCE", "EVENTS"), rows, (2,), options.columns), ""]
-    lines += coverage_lines(made.coverage, options)
+    lines += coverage_lines(made, options)
     return "\n".join(lines) + "\n"
 
 
@@ -115,6 +122,8 @@ def _cells(record: RecordUsage, options: Options) -> list[str]:
         f"{record.resident_exposure_count:,}",
         _number(record.estimated_tokens_per_injection),
         f"{record.estimated_total_resident_exposure_tokens:,}",
+        *([] if record.session_count is None else [f"{record.session_count:,}"]),
+        *([] if record.coalesced_use_count is None else [f"{record.coalesced_use_count:,}"]),
     ]
 
 
@@ -132,4 +141,5 @@ def _never_read(made: UsageReport, options: Options) -> list[str]:
         return []
     shown = names if options.everything else names[:10]
     more = f" and {len(names) - len(shown):,} more (--all)" if len(names) > len(shown) else ""
-    return [f"No use in this coverage ({len(names):,}): {', '.join(shown)}{more}.", ""]
+    text = f"No use in this coverage ({len(names):,}): {', '.join(shown)}{more}."
+    return [*(textwrap.wrap(text, max(options.columns, 40)) if options.columns else [text]), ""]
