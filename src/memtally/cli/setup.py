@@ -51,7 +51,9 @@ def init(workspace: str | None, preset: str | None, force: bool) -> None:
     note(f"wrote {place.config_path} (preset {chosen}); records found: {summary}")
     strange = sorted({one_line(r.kind) for r in build_report(place.root).records if r.kind not in kinds})
     if strange:
-        note(f"the log names records of kind {', '.join(strange)}; no file of theirs was found: set [records]")
+        note(
+            f"the log names records of kind {', '.join(strange)}; no file of theirs was found: set [records]"
+        )
     if not found.complete:
         note(f"{place.root} has too many folders to look through; give a folder further down by --workspace")
 
