@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from conftest import SHARED
+from memtally.config import Config, load_config, write_config
 from memtally.errors import ConfigError, WorkspaceError
 from memtally.inventory import scan, slug_of
 from memtally.report import build_report
-from memtally.workspace import Config, Workspace, find_workspace, load_config, write_config
+from memtally.workspace import Workspace, find_workspace
 
 
 def git(folder: Path, *arguments: str, **environment: str) -> str:

@@ -21,15 +21,14 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from memtally import semconv
 from memtally.errors import InvalidValueError, MemtallyError
 
-__all__ = ["open_otlp_logger"]
+__all__ = ["batching_logger", "otlp_exporter"]
 
 
-def open_otlp_logger(resource: Resource, exit_seconds: float) -> tuple[Logger, Callable[[], None]]:
-    """A logger that forwards to a collector, and the function that ends it within ``exit_seconds``.
-
-    Raises ``MemtallyError`` when the extra is missing, ``InvalidValueError`` for an unknown protocol.
-    """
-    processor = BatchLogRecordProcessor(_exporter())
+def batching_logger(
+    exporter: LogRecordExporter, resource: Resource, exit_seconds: float
+) -> tuple[Logger, Callable[[], None]]:
+    """A logger that forwards in the background, and the function that ends it within ``exit_seconds``."""
+    processor = BatchLogRecordProcessor(exporter)
 
     shutdown = _BoundedShutdown(processor.shutdown, exit_seconds)
     return _BatchingLogger(processor, resource), shutdown
@@ -99,7 +98,11 @@ class _BatchingLogger(Logger):
         return True
 
 
-def _exporter() -> LogRecordExporter:
+def otlp_exporter() -> LogRecordExporter:
+    """The official exporter for the protocol that the environment names, gRPC by default.
+
+    Raises ``MemtallyError`` when the extra is missing, ``InvalidValueError`` for an unknown protocol.
+    """
     protocol = (
         os.environ.get("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL")
         or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")

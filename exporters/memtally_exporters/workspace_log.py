@@ -27,7 +27,7 @@ from typing import Any
 from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
 
-from memtally import faults, semconv
+from memtally import faults, semconv, tokens
 from memtally.errors import MemtallyError
 from memtally.events import UsageEvent, encode_event, event_id_from
 from memtally.ledger.decode import event_from_fields
@@ -65,7 +65,8 @@ class WorkspaceLogExporter(LogRecordExporter):
             fsync=fsync,
             seal_bytes=SEAL_BYTES if seal_bytes is None else seal_bytes,
         )
-        faults.bind(str(place.directory))
+        faults.bind(place.health_directory, replace=False)
+        tokens.preload_default()
 
     def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
         """Write the batch's events; ``FAILURE`` when one is not in the file (it may still wait)."""

@@ -253,7 +253,10 @@ class OpenCall:
         if self.expected is not None:
             return self.expected == key
         # records= will say which record it was: one that an argument names may be it
-        return any(isinstance(value, str) and normal_slug(value) == key[1] for value in self.named.values())
+        return any(
+            isinstance(value, str) and len(value) <= 4 * len(key[1]) and normal_slug(value) == key[1]
+            for value in self.named.values()  # a whole prompt among them is not normalized in vain
+        )
 
 
 def record_key(record: MemoryRecord) -> Key:

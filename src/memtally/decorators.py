@@ -1,22 +1,25 @@
 """``instrument_read`` and ``instrument_injection``: record what a function read or placed.
 
 The decorated function keeps its signature, hints, name, pickling and kind (plain, coroutine,
-generator, async generator). Results and exceptions pass through untouched. A read counts when content
-reached the caller: not when the function raised, or returned ``None``, ``False`` or something empty.
-A generator's read counts from its first non-empty chunk, and is written when it ends or is closed.
+generator, async generator). Results and exceptions pass through untouched; what can be read only once
+(a generator, a coroutine, an injection's iterator) is handed on through one of its kind. A read counts
+when content reached the caller: not when the function raised, or returned ``None``, ``False`` or
+something empty. A generator's read counts from its first non-empty chunk, and is written when it ends or
+is closed.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Generator, Iterator
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from typing import Any, TypeVar, overload
 
 from memtally._calls import Instrumented, OpenCall, ReadCall
 from memtally.errors import InvalidValueError
 from memtally.events import EXPOSURE, USE, check_kind, check_source
-from memtally.recording import recording_enabled
+from memtally.recording import guarded, recording_enabled
 
 __all__ = ["instrument_injection", "instrument_read"]
 
@@ -181,26 +184,50 @@ def _plain(function: Callable[..., Any], settings: Instrumented) -> Callable[...
             raise
         finally:
             call.leave(before)
-        # callable objects, partials and factories: what they return does the reading later
-        if result is None or isinstance(result, (str, bytes)):
-            _settle(call, result)
-            return result
-        if inspect.iscoroutine(result):
-            return _drive_coroutine(result, call)
-        if inspect.isgenerator(result):
-            return _drive_generator(result, call)
-        if inspect.isasyncgen(result):
-            return _async_generator(lambda: result, settings, call)()
-        if hasattr(result, "add_done_callback"):
-            result.add_done_callback(functools.partial(_settle_future, call))
-            return result
-        if settings.event == EXPOSURE and settings.records is None and isinstance(result, Iterator):
-            # its records can be seen only once, and that is the host's turn
-            return _drive_generator((record for record in result), call)
-        _settle(call, result)
-        return result
+        handed = result
+        with guarded("result", settings.name):
+            handed = _handed(result, call)
+        return handed  # noqa: RET504 - where looking at it failed, it is the result as it is
 
     return wrapper
+
+
+def _handed(result: Any, call: OpenCall) -> Any:
+    """What the caller of a plain function gets: its result, or that result on its way to be read.
+
+    Callable objects, partials and factories return what does the reading later.
+    """
+    if result is None or isinstance(result, (str, bytes)):
+        _settle(call, result)
+    elif inspect.iscoroutine(result):
+        return _drive_coroutine(result, call)
+    elif inspect.isgenerator(result):
+        return _drive_generator(result, call)
+    elif inspect.isasyncgen(result):
+        return _async_generator(lambda: result, call.settings, call)()
+    elif _is_future(result):
+        result.add_done_callback(functools.partial(_settle_future, call))
+    elif inspect.isawaitable(result):
+        return _drive_coroutine(_await(result), call)
+    elif call.settings.event == EXPOSURE and call.settings.records is None and isinstance(result, Iterator):
+        # its records can be seen only once, and that is the host's turn
+        return _drive_generator((record for record in result), call)
+    else:
+        _settle(call, result)
+    return result
+
+
+def _is_future(result: object) -> bool:
+    """Whether this is a future of the standard library; without importing what the host has not."""
+    for name in ("asyncio.futures", "concurrent.futures._base"):
+        module = sys.modules.get(name)
+        if module is not None and isinstance(result, module.Future):
+            return True
+    return False
+
+
+async def _await(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
 
 
 def _coroutine(function: Callable[..., Any], settings: Instrumented) -> Callable[..., Any]:
@@ -264,10 +291,11 @@ def _async_generator(
 
 
 def _settle(call: OpenCall, result: object) -> None:
-    if has_content(result):
-        call.returned(result)
-    else:
-        call.failed()
+    with guarded("result", call.settings.name):  # a host's own type may fail at anything asked of it
+        if has_content(result):
+            call.returned(result)
+        else:
+            call.failed()
 
 
 def _settle_future(call: OpenCall, future: Any) -> None:

@@ -25,10 +25,11 @@ _written: dict[str, int] = {}
 _messages: dict[str, str] = {}
 
 
-def bind(directory: str | None) -> None:
-    """Name the ``.memtally`` folder that keeps this process's faults."""
+def bind(directory: str | None, *, replace: bool = True) -> None:
+    """Name the ``.memtally`` folder that keeps this process's faults; ``replace=False`` if none is named."""
     global _directory
-    _directory = directory
+    if replace or _directory is None:
+        _directory = directory
 
 
 def note(kind: str, message: str, error: BaseException | None = None, *, count: int = 1) -> None:

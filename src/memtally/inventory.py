@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memtally._git import ask_git
+from memtally.config import Config
 from memtally.events import normal_slug, well_formed
-from memtally.workspace import Config, Workspace
+from memtally.workspace import Workspace
 
 __all__ = ["MAX_FOLDERS", "Inventory", "InventoryRecord", "scan", "slug_of"]
 
@@ -172,11 +173,14 @@ class _Tree:
             if folder and any(entry.name == ".git" for entry in listed):
                 continue  # a repository inside the workspace is a workspace of its own
             for entry in listed:
-                if entry.is_dir():
-                    if entry.name not in _SKIPPED:
-                        to_visit.append((f"{folder}{entry.name}/", (*above, real)))
-                else:
+                try:
+                    is_folder = entry.is_dir()
+                except OSError:
+                    continue  # a link that leads to itself
+                if not is_folder:
                     yield f"{folder}{entry.name}"
+                elif entry.name not in _SKIPPED:
+                    to_visit.append((f"{folder}{entry.name}/", (*above, real)))
 
 
 def _regex(pattern: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from opentelemetry._logs import Logger, LogRecord
 from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk._logs.export import LogRecordExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
@@ -82,8 +83,10 @@ def configure(
             _replace(_Pipeline())
             return
         # all that can fail comes first: a call that raises leaves the pipeline of before in place
-        made = _build(place, otlp, durability == "fsync")
+        tokens.check_tokenizer(tokenizer or os.environ.get("MEMTALLY_TOKENIZER") or tokens.DEFAULT_TOKENIZER)
+        exporter = _otlp_exporter() if otlp and not _sdk_disabled() else None
         tokens.preload(tokenizer)
+        made = _build(place, exporter, durability == "fsync")
         set_defaults(session_id, actor)
         _replace(made)
         if _sdk_disabled():
@@ -94,7 +97,13 @@ def configure(
             )
 
 
-def _build(place: Workspace, otlp: bool, fsync: bool) -> _Pipeline:
+def _otlp_exporter() -> LogRecordExporter:
+    from memtally_exporters.otlp import otlp_exporter  # noqa: PLC0415 - an extra
+
+    return otlp_exporter()
+
+
+def _build(place: Workspace, otlp: LogRecordExporter | None, fsync: bool) -> _Pipeline:
     from memtally_exporters import WorkspaceLogExporter  # noqa: PLC0415 - exporters import memtally
 
     try:
@@ -110,10 +119,10 @@ def _build(place: Workspace, otlp: bool, fsync: bool) -> _Pipeline:
     made.workspace_logger = SynchronousLogger(exporter.export, resource)
     made.flush = exporter.force_flush
     made.closers.append(exporter.shutdown)
-    if otlp and not _sdk_disabled():
-        from memtally_exporters.otlp import open_otlp_logger  # noqa: PLC0415 - an extra
+    if otlp is not None:
+        from memtally_exporters.otlp import batching_logger  # noqa: PLC0415 - an extra
 
-        made.otlp_logger, close = open_otlp_logger(resource, OTLP_EXIT_SECONDS)
+        made.otlp_logger, close = batching_logger(otlp, resource, OTLP_EXIT_SECONDS)
         made.closers.append(close)
     return made
 
@@ -135,7 +144,7 @@ def _replace(made: _Pipeline) -> None:
     recording.forget_host_logger()
     recording.use_destination(made.loggers, made.workspace_id)
     if made.workspace is not None:
-        faults.bind(str(made.workspace.directory))
+        faults.bind(made.workspace.health_directory)
     for close in before.closers:
         with recording.guarded("shutdown"):
             close()

@@ -305,8 +305,7 @@ def _say_no_pipeline() -> None:
     if not faults.counts().get("no_pipeline"):
         # the workspace that this process would record in is where status is going to look
         with guarded("find_workspace"):
-            place = find_workspace()
-            faults.bind(str(place.directory) if place.directory.is_dir() else None)
+            faults.bind(find_workspace().health_directory)
     faults.note(
         "no_pipeline", "a read happened but nothing records it; call memtally.configure() once at start-up"
     )

@@ -15,6 +15,9 @@ __all__ = ["Content", "MemoryRecord", "snapshots"]
 
 Content = str | bytes | Path
 
+_MOST_READ = 1_048_576
+"""Bytes of a file that are read for its token estimate; the rest is taken to be like them."""
+
 
 class MemoryRecord:
     """One record as a host names it.
@@ -68,10 +71,7 @@ class Measure:
         if content is None:
             return None, None
         if isinstance(content, Path):
-            try:
-                content = content.read_bytes()
-            except OSError:
-                return None, None  # deleted meanwhile, say: the read still counts
+            return self._file(content)
         if isinstance(content, bytes):
             size, text = len(content), self.decode(content)
         else:
@@ -81,6 +81,22 @@ class Measure:
         if self.tokenizer is None or made_by != tokens.estimator().name:
             self.tokenizer = made_by
         return size, count
+
+    def _file(self, path: Path) -> tuple[int | None, int | None]:
+        """Bytes and tokens of a file. A large one is read in part; a pipe, and what has gone, not at all."""
+        try:
+            size = path.stat().st_size if path.is_file() else None
+            if size is None:
+                return None, None
+            with path.open("rb") as stream:
+                data = stream.read(_MOST_READ)
+        except OSError:
+            return None, None  # deleted meanwhile, say: the read still counts
+        if size <= len(data):
+            return self(data)
+        _, count = self(data)
+        self.tokenizer = tokens.SCRIPT_ESTIMATE
+        return size, None if count is None else count * size // len(data)
 
     @staticmethod
     def decode(data: bytes) -> str:

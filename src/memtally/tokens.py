@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
+from memtally import faults
 from memtally._script_estimate import script_estimate
 from memtally._vocabulary import NAMES, import_encoder, load_counter
 from memtally.errors import InvalidValueError
@@ -26,6 +27,7 @@ __all__ = [
     "estimate",
     "estimator",
     "preload",
+    "preload_default",
     "script_estimate",
 ]
 
@@ -163,6 +165,18 @@ def preload(name: str | None = None) -> None:
     if _estimator is None or _estimator.name != wanted:
         _estimator = TokenEstimator(wanted)
     _estimator.load_in_background()
+
+
+def preload_default() -> None:
+    """Load the vocabulary that the environment names, unless a tokenizer has been chosen already.
+
+    For exporters that are loaded by name: a wrong name is a fault there, not an error.
+    """
+    if _estimator is None:
+        try:
+            preload()
+        except InvalidValueError as error:
+            faults.note("wrong_tokenizer", f"{error}; tokens are estimated by formula", error)
 
 
 def estimate(text: str) -> tuple[int, str]:

@@ -14,7 +14,14 @@ from memtally import events
 from memtally._script_estimate import script_estimate
 from memtally.cli.options import workspace_option
 from memtally.cli.output import note
-from memtally.context import check_actor, check_defaults, check_session_id, current_actor, current_session_id
+from memtally.context import (
+    check_actor,
+    check_defaults,
+    check_session_id,
+    current_actor,
+    current_session_id,
+    disabled,
+)
 from memtally.errors import InvalidValueError, MemtallyError
 from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent
 from memtally.ledger.decode import parse_time
@@ -153,13 +160,20 @@ def _checked(event: str, fields: dict[str, Any]) -> UsageEvent:
             "event", fields["event"], f"this is add {_NAMES[event]}", "give it to the other one"
         )
     listed = fields.get("records")
+    if listed is not None and ("kind" in fields or "slug" in fields):
+        raise InvalidValueError(
+            "records", listed, "the record is named twice", "give records, or kind and slug"
+        )
     if listed is None:
         listed = [{name: fields[name] for name in ("kind", "slug") if name in fields}]
     if not isinstance(listed, list) or not listed or not all(isinstance(r, dict) for r in listed):
         raise InvalidValueError(
             "records", listed, "no list of records", 'write [{"kind": "...", "slug": "..."}]'
         )
-    snapshots = tuple({(r.kind, r.slug): r for r in map(_snapshot, listed)}.values())
+    first: dict[tuple[str, str], RecordSnapshot] = {}
+    for record in map(_snapshot, listed):
+        first.setdefault(record.key, record)  # one read operation reads a record once
+    snapshots = tuple(first.values())
     stamp = parse_time(fields["occurred_at"]) if "occurred_at" in fields else time.time_ns() // 1000
     if stamp is None:
         raise InvalidValueError(
@@ -177,8 +191,8 @@ def _checked(event: str, fields: dict[str, Any]) -> UsageEvent:
         session_id=check_session_id(fields.get("session_id")) or current_session_id(),
         input_tokens=events.check_count("input_tokens", fields.get("input_tokens")),
         actor=check_actor(fields.get("actor")) or current_actor(),
-        trace_id=_optional("trace_id", fields.get("trace_id")),
-        span_id=_optional("span_id", fields.get("span_id")),
+        trace_id=_hex("trace_id", fields.get("trace_id"), 32),
+        span_id=_hex("span_id", fields.get("span_id"), 16),
         host=_optional("host", fields.get("host")),
         tokenizer=_optional("tokenizer", fields.get("tokenizer")) or (SCRIPT_ESTIMATE if measured else None),
     )
@@ -210,6 +224,17 @@ def _optional(name: str, value: object) -> str | None:
     return None if value is None else _text(name, value)
 
 
+def _hex(name: str, value: object, digits: int) -> str | None:
+    if value is None:
+        return None
+    text = _text(name, value).lower()
+    if len(text) != digits or text.strip("0123456789abcdef"):
+        raise InvalidValueError(
+            name, value, f"not {digits} hexadecimal digits", "leave it out if there is none"
+        )
+    return text
+
+
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidValueError(name, value, "no text", "write it as a non-empty string")
@@ -217,6 +242,9 @@ def _text(name: str, value: object) -> str:
 
 
 def _append(made: list[UsageEvent], workspace: str | None) -> None:
+    if disabled():
+        note("MEMTALLY_DISABLED is set: nothing was appended")
+        return
     place = find_workspace(workspace)
     new = "" if place.directory.exists() else " (a new workspace)"
     try:

@@ -11,8 +11,9 @@ import click
 import memtally
 from memtally import tokens
 from memtally.cli.output import columns, note
+from memtally.config import write_config
 from memtally.report.formats import Options, table
-from memtally.workspace import find_workspace, write_config
+from memtally.workspace import find_workspace
 
 __all__ = ["demo"]
 

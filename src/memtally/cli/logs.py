@@ -13,7 +13,8 @@ from typing import BinaryIO
 
 import click
 
-from memtally.cli.options import json_option, workspace_option, zone_of
+from memtally.cli.options import json_option, no_color_option, workspace_option, zone_of
+from memtally.errors import LogReadError
 from memtally.events import UsageEvent, encode_event
 from memtally.ledger.decode import decode_line
 from memtally.ledger.layout import LOG_FILE
@@ -41,7 +42,10 @@ def log() -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is appended, until interrupted.")
 @click.option("--timezone", metavar="ZONE", help="Zone of the times shown; UTC.")
 @json_option
-def tail(workspace: str | None, number: int, follow: bool, timezone: str | None, as_json: bool) -> None:
+@no_color_option
+def tail(
+    workspace: str | None, number: int, follow: bool, timezone: str | None, as_json: bool, no_color: bool
+) -> None:
     """The last events, newest last; with -f also those to come."""
     place = find_workspace(workspace)
     zone = zone_of(timezone)
@@ -61,6 +65,10 @@ def tail(workspace: str | None, number: int, follow: bool, timezone: str | None,
             lines[:0] = _last_lines(path, number - len(lines))
     except FileNotFoundError:
         pass  # sealed meanwhile
+    except OSError as error:
+        raise LogReadError(
+            path, f"cannot be read ({error.strerror})", "check the path and its mode"
+        ) from None
     for line in lines:
         show(line)
     sys.stdout.flush()

@@ -72,7 +72,6 @@ def show(record: str, **given: Any) -> None:
     module = format_module(_format(given))
     with open_source(given["workspace"], given["logs"] or None) as source:
         key = (kind, normal_slug(slug))
-        key = source.config.aliases.get(key, key)
         filters, options, now = _settings(given)
         made = report_of(source, filters, sessions=True, now=now)
         usage = made.get(*key)

@@ -8,11 +8,12 @@ import click
 
 from memtally.cli.options import workspace_option
 from memtally.cli.output import note
+from memtally.config import PRESETS, add_preset, write_config
 from memtally.errors import MemtallyError
 from memtally.inventory import scan
 from memtally.report import build_report
 from memtally.report._text import one_line
-from memtally.workspace import PRESETS, add_preset, find_workspace, write_config
+from memtally.workspace import find_workspace
 
 __all__ = ["init", "tokens"]
 

@@ -12,11 +12,13 @@ import click
 from memtally import faults, tokens
 from memtally._git import ask_git
 from memtally._vocabulary import VocabularyMissingError, vocabulary_bytes
-from memtally.cli.options import json_option, workspace_option
+from memtally.cli.options import json_option, no_color_option, workspace_option
 from memtally.context import disabled
-from memtally.errors import ConfigError, LogReadError
-from memtally.report import build_report
+from memtally.errors import ConfigError, LogReadError, MemtallyError
+from memtally.report import Coverage
 from memtally.report._text import counted, one_line, stamp, utc_stamp
+from memtally.report.build import open_source, report_of
+from memtally.report.tally import Filters
 from memtally.workspace import Workspace, find_workspace
 
 __all__ = ["status"]
@@ -25,7 +27,8 @@ __all__ = ["status"]
 @click.command()
 @workspace_option
 @json_option
-def status(workspace: str | None, as_json: bool) -> None:
+@no_color_option
+def status(workspace: str | None, as_json: bool, no_color: bool) -> None:
     """Workspace, log, faults of recording, tokenizer, sources seen, OpenTelemetry settings."""
     place = find_workspace(workspace)
     facts = _facts(place)
@@ -39,10 +42,16 @@ def status(workspace: str | None, as_json: bool) -> None:
 
 
 def _facts(place: Workspace) -> dict[str, dict[str, Any]]:
+    coverage: Coverage | MemtallyError
+    try:
+        with open_source(place.root, None) as source:
+            coverage = report_of(source, Filters(), join=False).coverage
+    except (LogReadError, ConfigError) as error:
+        coverage = error
     return {
         "workspace": _workspace(place),
-        "log": _log(place),
-        "sources": _sources(place) or {"none": "no event has been recorded"},
+        "log": _log(place, coverage),
+        "sources": _sources(coverage) or {"none": "no event has been recorded"},
         "faults": _faults(place) or {"none": "no fault of recording is known"},
         "tokenizer": _tokenizer(),
         "opentelemetry": _opentelemetry(),
@@ -62,13 +71,11 @@ def _workspace(place: Workspace) -> dict[str, Any]:
     }
 
 
-def _log(place: Workspace) -> dict[str, Any]:
+def _log(place: Workspace, coverage: Coverage | MemtallyError) -> dict[str, Any]:
     paths = place.logs()
-    try:
-        coverage = build_report(place.root).coverage
-    except (LogReadError, ConfigError) as error:
-        return {"state": f"UNREADABLE: {error}", "files": len(paths), "writable": "NO"}
-    said: dict[str, Any] = {
+    if isinstance(coverage, MemtallyError):
+        return {"state": f"UNREADABLE: {coverage}", "files": len(paths)}
+    return {
         "state": coverage.log_state.replace("_", " "),
         "files": len(paths),
         "bytes": sum(os.path.getsize(path) for path in paths if os.path.exists(path)),
@@ -78,16 +85,14 @@ def _log(place: Workspace) -> dict[str, Any]:
         "damaged_lines": coverage.damaged_lines,
         "duplicate_events": coverage.duplicate_events,
     }
-    return said
 
 
-def _sources(place: Workspace) -> dict[str, Any]:
-    try:
-        coverage = build_report(place.root).coverage
-    except (LogReadError, ConfigError):
+def _sources(coverage: Coverage | MemtallyError) -> dict[str, Any]:
+    if isinstance(coverage, MemtallyError):
         return {}
     said = {
-        n: f"{counted(s.events, 'event')}, last {stamp(s.last, UTC)} UTC" for n, s in coverage.sources.items()
+        name: f"{counted(source.events, 'event')}, last {stamp(source.last, UTC)} UTC"
+        for name, source in coverage.sources.items()
     }
     return said | dict.fromkeys(coverage.silent_sources, "configured, never seen")
 

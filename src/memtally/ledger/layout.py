@@ -44,6 +44,8 @@ def segments(directory: str) -> list[str]:
         names = os.listdir(directory)
     except OSError:
         return []
+    workspace = os.path.dirname(os.path.abspath(directory))
+    names = [name for name in names if within(os.path.join(directory, name), workspace)]  # no link leads out
     sealed = [name for name in names if name.startswith("usage-") and name.endswith(".jsonl")]
     sealed.sort(key=lambda name: (len(name), name))  # usage-10 after usage-9
     live = [LOG_FILE] if LOG_FILE in names else []

@@ -50,9 +50,15 @@ class OpenLogs:
     cannot be read twice (a pipe) is copied to a temporary file first. Use it as a context manager.
     """
 
-    def __init__(self, files: list[tuple[str, BinaryIO]]) -> None:
+    def __init__(self, files: list[tuple[str, BinaryIO]], *, distinct: bool = False) -> None:
         self._files: list[tuple[str, BinaryIO, int]] = []
+        seen: set[tuple[int, int]] = set()
         for path, stream in files:
+            status = os.fstat(stream.fileno())
+            if distinct and (status.st_dev, status.st_ino) in seen:
+                stream.close()  # one file under two names: a process died in the middle of sealing it
+                continue
+            seen.add((status.st_dev, status.st_ino))
             stable, length = _stable(stream)
             self._files.append((path, stable, length))
 
@@ -92,7 +98,7 @@ def open_segments(list_segments: Callable[[], list[str]]) -> OpenLogs:
                 continue
             raise
         if list_segments() == listed:
-            return OpenLogs(files)
+            return OpenLogs(files, distinct=True)
         for _, stream in files:
             stream.close()
     raise LogReadError(listed[-1], "sealed faster than it can be opened", "try again")

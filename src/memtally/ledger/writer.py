@@ -258,8 +258,13 @@ class LogWriter:
             number = 1 + max(
                 (int(name[6:-6]) for name in os.listdir(directory) if _is_sealed(name)), default=0
             )
-            os.link(self.path, os.path.join(directory, f"usage-{number}.jsonl"))
-            os.unlink(self.path)
+            segment = os.path.join(directory, f"usage-{number}.jsonl")
+            os.link(self.path, segment)
+            try:
+                os.unlink(self.path)
+            except OSError:
+                os.unlink(segment)  # or each further append would add a name
+                raise
         except OSError as error:
             faults.note("seal_failed", f"{self.path}: could not be sealed; it goes on growing", error)
             return

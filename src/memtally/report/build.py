@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from memtally.config import Config
 from memtally.errors import InvalidValueError
 from memtally.events import UsageEvent
 from memtally.inventory import Inventory, InventoryRecord, scan
@@ -14,7 +15,7 @@ from memtally.ledger.decode import MAX_TIME, MIN_TIME
 from memtally.ledger.reader import OpenLogs, ReadCounts, open_logs, open_segments
 from memtally.report.model import Coverage, InventoryState, LogState, RecordUsage, SourceCoverage, UsageReport
 from memtally.report.tally import Filters, RecordTally, Span, Tally, tally_events
-from memtally.workspace import Config, Workspace, find_workspace
+from memtally.workspace import Workspace, find_workspace
 
 __all__ = ["LogSource", "build_report", "microseconds", "moment", "open_source", "report_of"]
 
@@ -54,9 +55,14 @@ def build_report(
 
 
 def report_of(
-    source: LogSource, filters: Filters, *, sessions: bool = False, now: datetime | None = None
+    source: LogSource,
+    filters: Filters,
+    *,
+    sessions: bool = False,
+    now: datetime | None = None,
+    join: bool = True,
 ) -> UsageReport:
-    """The report over an open source; see ``build_report``."""
+    """The report over an open source; see ``build_report``. ``join=False``: without the inventory."""
     moment_now = _aware(now) if now is not None else datetime.now(UTC)
     config = source.config
 
@@ -66,7 +72,9 @@ def report_of(
         )
 
     tally = tally_events(source.read, make)
-    inventory = scan(source.place, config, now=moment_now.timestamp()) if source.place else Inventory()
+    inventory = (
+        scan(source.place, config, now=moment_now.timestamp()) if source.place and join else Inventory()
+    )
     found = {k: r for k, r in inventory.records.items() if filters.kinds is None or k[0] in filters.kinds}
     # of what the inventory does not reach, nothing is called missing: neither kinds whose records live
     # elsewhere too, nor kinds of a preset whose patterns match no file at all
@@ -85,6 +93,7 @@ def report_of(
         coverage=_coverage(config, tally, source, inventory.complete),
         generated_at=moment_now,
         limited=filters.sources is not None,
+        aliases=config.aliases,
     )
 
 

@@ -113,9 +113,11 @@ class UsageReport:
     generated_at: datetime
     limited: bool = False
     """Whether uses by some sources were left out, so that nothing can be called unused."""
+    aliases: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """Older names of records, by which they can be asked for too."""
 
     def __getitem__(self, key: tuple[str, str]) -> RecordUsage:
-        kind, slug = key[0], normal_slug(key[1])
+        kind, slug = self.aliases.get((key[0], normal_slug(key[1])), (key[0], normal_slug(key[1])))
         for record in self.records:
             if record.kind == kind and record.slug == slug:
                 return record

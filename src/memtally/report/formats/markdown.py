@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from memtally.report._text import clip, one_line, stamp
 from memtally.report.formats.options import Options, arranged
-from memtally.report.formats.summary import coverage_lines, why_unread
+from memtally.report.formats.summary import coverage_lines, total_tokens, total_tokens_notes, why_unread
 from memtally.report.model import RecordUsage, Review, UsageReport
 from memtally.report.review import evidence
 
@@ -25,9 +25,9 @@ _LINE_CHARACTERS = 400
 def report(made: UsageReport, options: Options) -> str:
     """The records as a Markdown table within ``max_chars``; what did not fit is counted."""
     records, left_out = arranged(made, options, "uses")
-    foot = _foot(made, options)
     rows = [_row(record, options) for record in records]
-    return _bounded(["## Memory usage", ""], [_HEADING, _RULE] if rows else [], rows, left_out, foot, options)
+    head = ["## Memory usage", "", *([_HEADING, _RULE] if rows else [])]
+    return _bounded(head, rows, left_out, made, options, total_tokens_notes(records))
 
 
 def review(found: Review, made: UsageReport, options: Options) -> str:
@@ -44,7 +44,7 @@ def review(found: Review, made: UsageReport, options: Options) -> str:
             for rank, item in enumerate(items[: options.limit], 1)
         ]
         rows += ["none in what the log covers"] if not items else []
-    return _bounded(["## Memory review"], [], rows, 0, _foot(made, options), options)
+    return _bounded(["## Memory review"], rows, 0, made, options)
 
 
 def show(
@@ -55,31 +55,55 @@ def show(
     if days:
         rows += ["", "| day | source | events |", "| --- | --- | ---: |"]
         rows += [f"| {day} | {_code(name)} | {n:,} |" for day, by in days.items() for name, n in by.items()]
-    return _bounded([f"## {_code(record.name)}", ""], [], rows, 0, _foot(made, options), options)
+    return _bounded([f"## {_code(record.name)}", ""], rows, 0, made, options)
 
 
 def _bounded(
-    head: list[str], table: list[str], rows: list[str], left_out: int, foot: list[str], options: Options
+    head: list[str],
+    rows: list[str],
+    left_out: int,
+    made: UsageReport,
+    options: Options,
+    notes: Sequence[str] = (),
 ) -> str:
-    room = options.max_chars - sum(len(line) + 1 for line in (*head, *table, *foot)) - 60
-    kept: list[str] = []
-    for row in rows:
-        room -= len(row) + 1
-        if room < 0:
-            break
-        kept.append(row)
+    """Head, rows, names without a use and coverage, each as far as the bound allows; the caution always."""
+    room = options.max_chars - _size([*head, "", _CAUTION, ""]) - len("\n999,999,999 more not shown.\n")
+    coverage, room = _fitting([*notes, *map(_bounded_line, coverage_lines(made, options, _code))], room)
+    unread, room = _fitting(_unread(made, room // 4), room)
+    kept, _ = _fitting(rows, room)
     left_out += len(rows) - len(kept)
     more = ["", f"{left_out:,} more not shown."] if left_out else []
-    return "\n".join([*head, *table, *kept, *more, *foot]) + "\n"
+    return "\n".join([*head, *kept, *more, "", *unread, *coverage, _CAUTION]) + "\n"
 
 
-def _foot(made: UsageReport, options: Options) -> list[str]:
-    lines = ["", *(_bounded_line(line) for line in coverage_lines(made, options, _code)), _CAUTION]
-    if made.never_read and made.coverage.log_state == "ok":
-        names = [_code(record.name) + why_unread(record) for record in made.never_read]
-        more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
-        lines[1:1] = [f"No use in this coverage: {', '.join(names[:10])}{more}.", ""]
-    return lines
+def _fitting(lines: Sequence[str], room: int) -> tuple[list[str], int]:
+    """The first lines that fit, and the room that is left."""
+    kept: list[str] = []
+    for line in lines:
+        if len(line) + 1 > room:
+            break
+        kept.append(line)
+        room -= len(line) + 1
+    return kept, room
+
+
+def _size(lines: Sequence[str]) -> int:
+    return sum(len(line) + 1 for line in lines)
+
+
+def _unread(made: UsageReport, room: int) -> list[str]:
+    """One line of names without a use, as many as fit into a part of the room."""
+    names = [_code(record.name) + why_unread(record) for record in made.never_read]
+    if not names or made.coverage.log_state != "ok":
+        return []
+    shown: list[str] = []
+    for name in names[:10]:
+        room -= len(name) + 2
+        if room < 0:
+            break
+        shown.append(name)
+    more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
+    return [f"No use in this coverage: {', '.join(shown)}{more}.".replace(":  and", ":"), ""]
 
 
 def _row(record: RecordUsage, options: Options) -> str:
@@ -91,7 +115,7 @@ def _row(record: RecordUsage, options: Options) -> str:
         ", ".join(f"{_code(name)} {count:,}" for name, count in record.source_breakdown.items()) or "-",
         f"{record.resident_exposure_count:,}",
         "-" if each is None else f"{each:,}",
-        f"{record.estimated_total_resident_exposure_tokens:,}",
+        total_tokens(record),
         record.status,
     )
     return f"| {' | '.join(cells)} |"

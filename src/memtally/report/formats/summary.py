@@ -8,7 +8,28 @@ from memtally.report._text import counted, local, one_line, stamp
 from memtally.report.formats.options import Options
 from memtally.report.model import RecordUsage, UsageReport
 
-__all__ = ["coverage_lines", "why_unread"]
+__all__ = ["coverage_lines", "total_tokens", "total_tokens_notes", "why_unread"]
+
+
+def total_tokens(record: RecordUsage) -> str:
+    """What the placings cost, marked where a part of it is unknown or made by several tokenizers."""
+    if record.unmeasured_exposure_count == record.resident_exposure_count > 0:
+        return "?*"
+    several = "~" if len(record.tokenizers) > 1 and record.resident_exposure_count else ""
+    mark = "*" if record.unmeasured_exposure_count else ""
+    return f"{several}{record.estimated_total_resident_exposure_tokens:,}{mark}"
+
+
+def total_tokens_notes(records: list[RecordUsage]) -> list[str]:
+    """What the marks mean, where there are any."""
+    cells = [total_tokens(record) for record in records]
+    notes = []
+    if any("*" in cell for cell in cells):
+        unmeasured = sum(record.unmeasured_exposure_count for record in records)
+        notes.append(f"* without {counted(unmeasured, 'placing')} whose size is unknown.")
+    if any("~" in cell for cell in cells):
+        notes.append("~ a sum over estimates by several tokenizers.")
+    return notes
 
 
 def why_unread(record: RecordUsage) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from memtally.report._text import clip, one_line, pad, stamp, width
 from memtally.report.formats.options import Options, arranged
-from memtally.report.formats.summary import coverage_lines, why_unread
+from memtally.report.formats.summary import coverage_lines, total_tokens, total_tokens_notes, why_unread
 from memtally.report.model import RecordUsage, Review, UsageReport
 from memtally.report.review import evidence
 
@@ -26,10 +26,15 @@ def report(made: UsageReport, options: Options) -> str:
     if records:
         headings = _HEADINGS + (_SESSIONS if records[0].session_count is not None else ())
         lines += [*aligned(headings, [_cells(r, options) for r in records], _RIGHT, options.columns), ""]
+        notes = total_tokens_notes(records)
+        lines += [*notes, ""] if notes else []
     elif options.limited_to:
         lines += [f"No record by {one_line(options.limited_to)}.", ""]
     if left_out:
-        lines += [f"{left_out:,} more not shown (--all shows every record).", ""]
+        lines += [
+            f"{left_out:,} more not shown ({'--limit' if options.everything else '--all shows every record'}).",
+            "",
+        ]
     if made.coverage.log_state == "ok":
         lines += _never_read(made, options)
     lines += coverage_lines(made, options)
@@ -121,7 +126,7 @@ def _cells(record: RecordUsage, options: Options) -> list[str]:
         _sources(record) or "-",
         f"{record.resident_exposure_count:,}",
         _number(record.estimated_tokens_per_injection),
-        f"{record.estimated_total_resident_exposure_tokens:,}",
+        total_tokens(record),
         *([] if record.session_count is None else [f"{record.session_count:,}"]),
         *([] if record.coalesced_use_count is None else [f"{record.coalesced_use_count:,}"]),
     ]

@@ -1,0 +1,272 @@
+"""``.memtally/config.toml``: the workspace's id, which files are records, aliases. Meant to be committed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tomllib
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memtally.errors import ConfigError, InvalidValueError
+from memtally.events import check_kind, normal_slug
+
+__all__ = ["PRESETS", "Config", "add_preset", "load_config", "write_config"]
+
+_MEMORY_FOLDERS = {
+    "decision": ("decisions", "decision"),
+    "request": ("requests", "request"),
+    "knowledge": ("knowledge",),
+    "workflow": ("workflows", "workflow"),
+    "summary": ("summaries", "summary"),
+}
+
+PRESETS: dict[str, dict[str, tuple[str, ...]]] = {
+    "generic": {
+        **{
+            kind: tuple(f"{above}{folder}/**/*.md" for above in ("", "memory/") for folder in folders)
+            for kind, folders in _MEMORY_FOLDERS.items()
+        },
+        "skill": ("skills/*/SKILL.md",),
+        "instructions": ("AGENTS.md", "CLAUDE.md", "GEMINI.md"),
+    },
+    "claude-code": {
+        "instructions": ("**/CLAUDE.md", "**/CLAUDE.local.md", "**/AGENTS.md", "~/.claude/CLAUDE.md"),
+        "rule": (".claude/rules/**/*.md", "~/.claude/rules/**/*.md"),
+        "skill": (
+            ".claude/skills/*/SKILL.md",
+            ".claude/commands/**/*.md",
+            "~/.claude/skills/*/SKILL.md",
+            "~/.claude/commands/**/*.md",
+        ),
+        "memory": (".serena/memories/**/*.md", "memory-bank/**/*.md", "memory/*.md"),
+    },
+    "yoi": {
+        kind: tuple(f"{root}/{glob}" for root in (".insomnia", ".yoi"))
+        for kind, glob in (
+            ("decision", "memory/decisions/**/*.md"),
+            ("knowledge", "knowledge/**/*.md"),
+            ("request", "memory/requests/**/*.md"),
+            ("summary", "memory/summary.md"),
+            ("workflow", "workflow/**/*.md"),
+        )
+    },
+}
+"""Record globs by kind, for each preset. A pattern beginning with ``~/`` is a user-level one."""
+
+_RESIDENT_KINDS = {"generic": ("instructions",), "claude-code": ("instructions",), "yoi": ("summary",)}
+
+
+# Plugins' skills, the auto-memory folder and included or managed instructions lie elsewhere.
+_OPEN_KINDS = {"claude-code": ("instructions", "memory", "skill")}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What ``config.toml`` says, checked. ``records`` is ``None`` where no inventory is configured."""
+
+    workspace_id: str | None = None
+    preset: str | None = None
+    records: dict[str, tuple[str, ...]] | None = None
+    resident_kinds: tuple[str, ...] = ()
+    resident_key: str = "model_invokation"
+    aliases: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+    seal_bytes: int | None = None
+    stated_kinds: frozenset[str] = frozenset()
+    """Kinds whose globs the workspace has given itself."""
+    open_kinds: frozenset[str] = frozenset()
+    """Kinds of which records exist where no glob looks: what is not found there is not called missing."""
+
+
+def load_config(path: Path) -> Config:
+    """Read and check a configuration file; an absent one is the empty configuration."""
+    try:
+        with open(path, "rb") as stream:
+            data = tomllib.load(stream)
+    except FileNotFoundError:
+        return Config()
+    except (ValueError, RecursionError) as error:  # tomllib.TOMLDecodeError is a ValueError
+        raise ConfigError(
+            str(path), f"not valid TOML ({error})", "mend it, or remove the file and run memtally init"
+        ) from None
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read ({error.strerror})", "check its mode") from None
+    return _Reader(path, data).config()
+
+
+class _Reader:
+    """Takes a configuration apart; every complaint names the file and the key."""
+
+    def __init__(self, path: Path, data: dict[str, Any]) -> None:
+        self.path, self.data = path, data
+
+    def fail(self, key: str, problem: str, instead: str) -> ConfigError:
+        return ConfigError(str(self.path), f"{key}: {problem}", instead)
+
+    def config(self) -> Config:
+        data = self.data
+        known = {"workspace_id", "preset", "records", "resident", "aliases", "sources", "seal_bytes"}
+        for key in data:
+            if key not in known:
+                raise self.fail(key, "no such setting", f"use one of {', '.join(sorted(known))}")
+        preset = data.get("preset")
+        if preset is not None and (not isinstance(preset, str) or preset not in PRESETS):
+            raise self.fail("preset", f"{preset!r} is no preset", f"use one of {', '.join(PRESETS)}")
+        records = dict(PRESETS[preset]) if preset is not None else {}
+        own = self.records()
+        records.update(own)
+        resident = self.table("resident")
+        kinds = self.texts(
+            resident.get("kinds", list(_RESIDENT_KINDS.get(preset or "", ()))), "resident.kinds"
+        )
+        seal_bytes = data.get("seal_bytes")
+        if seal_bytes is not None and (
+            not isinstance(seal_bytes, int) or isinstance(seal_bytes, bool) or seal_bytes < 0
+        ):
+            raise self.fail(
+                "seal_bytes", f"{seal_bytes!r} is no size", "use a number of bytes, or 0 for never"
+            )
+        return Config(
+            workspace_id=self.workspace_id(),
+            preset=preset,
+            records=records if records else None,
+            resident_kinds=kinds,
+            resident_key=self.text(resident.get("key", "model_invokation"), "resident.key"),
+            aliases=self.aliases(),
+            sources=self.texts(data.get("sources", []), "sources"),
+            seal_bytes=seal_bytes,
+            open_kinds=frozenset(_OPEN_KINDS.get(preset or "", ())) - own.keys(),
+            stated_kinds=frozenset(own),
+        )
+
+    def workspace_id(self) -> str | None:
+        value = self.data.get("workspace_id")
+        return None if value is None else self.text(value, "workspace_id")
+
+    def records(self) -> dict[str, tuple[str, ...]]:
+        found = {}
+        for kind, globs in self.table("records").items():
+            try:
+                check_kind(kind)
+            except InvalidValueError as error:
+                raise self.fail(f"records.{kind}", "a kind is one lower-case word", "rename it") from error
+            found[kind] = self.texts(globs, f"records.{kind}")
+            for glob in found[kind]:
+                if glob.startswith("/") or ".." in glob.split("/") or "\0" in glob:
+                    raise self.fail(
+                        f"records.{kind}",
+                        f"{glob!r} leads out of the workspace",
+                        "use a relative glob, or one with ~/",
+                    )
+        return found
+
+    def aliases(self) -> dict[tuple[str, str], tuple[str, str]]:
+        found = {}
+        for old, new in self.table("aliases").items():
+            for name in (old, new):
+                if not isinstance(name, str) or "/" not in name.strip("/"):
+                    raise self.fail("aliases", f"{name!r} names no record", 'write "kind/old" = "kind/new"')
+            found[_record_key(old)] = _record_key(new)
+        for start in found:
+            seen, key = {start}, found[start]
+            while key in found:
+                if key in seen:
+                    raise self.fail("aliases", f"{'/'.join(key)!r} leads back to itself", "break the cycle")
+                seen.add(key)
+                key = found[key]
+            if key in seen:
+                raise self.fail("aliases", f"{'/'.join(key)!r} leads back to itself", "break the cycle")
+            found[start] = key
+        return found
+
+    def table(self, key: str) -> dict[str, Any]:
+        value = self.data.get(key, {})
+        if not isinstance(value, dict):
+            raise self.fail(key, f"{value!r} is no table", f"write it under [{key}]")
+        return value
+
+    def text(self, value: object, key: str) -> str:
+        if not isinstance(value, str) or not value:
+            raise self.fail(key, f"{value!r} is no text", "write it in quotes")
+        return value
+
+    def texts(self, value: object, key: str) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            raise self.fail(key, f"{value!r} is no list of texts", 'write it as ["one", "two"]')
+        return tuple(value)
+
+
+def _record_key(name: str) -> tuple[str, str]:
+    kind, slug = name.split("/", 1)
+    return kind, normal_slug(slug)
+
+
+def config_text(preset: str | None, workspace_id: str) -> str:
+    """The text of a new configuration file."""
+    lines = [
+        "# memtally: which records this workspace has. Meant to be committed; the log is not.",
+        "",
+        "# Shared by all clones of this workspace; travels as memtally.workspace.id.",
+        f'workspace_id = "{workspace_id}"',
+        "",
+    ]
+    if preset is None:
+        lines += [
+            "# Without records there is no inventory, and nothing is called never read or missing.",
+            f'# preset = "generic"   # or one of: {", ".join(PRESETS)}',
+        ]
+    else:
+        lines += [f'preset = "{preset}"', "", "# Adds to the preset, or replaces a kind of it:"]
+        lines += [
+            f"#   {kind} = {list(globs)!r}".replace("'", '"') for kind, globs in PRESETS[preset].items()
+        ]
+    lines += [
+        "# [records]",
+        '# decision = ["decisions/**/*.md"]',
+        "",
+        "# Records that were renamed, joined only because you say so:",
+        "# [aliases]",
+        '# "decision/old-name" = "decision/new-name"',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def add_preset(path: Path, preset: str) -> None:
+    """Give an existing configuration without a preset one, and keep whatever else it says."""
+    text = path.read_text("utf-8")
+    workspace_id = load_config(path).workspace_id
+    if workspace_id is not None and text == config_text(None, workspace_id):
+        text = config_text(preset, workspace_id)
+    else:
+        text = f'preset = "{preset}"\n{text}'  # before the first table, where it is a setting of its own
+    _write_whole(path, text, replace=True)
+
+
+def write_config(path: Path, preset: str | None, *, replace: bool = False) -> bool:
+    """Write a new configuration, whole or not at all; ``False`` where one stood already.
+
+    ``replace`` keeps the workspace's id and writes the rest anew.
+    """
+    workspace_id = str(uuid.uuid4())
+    if replace:
+        workspace_id = load_config(path).workspace_id or workspace_id
+    return _write_whole(path, config_text(preset, workspace_id), replace=replace)
+
+
+def _write_whole(path: Path, text: str, *, replace: bool) -> bool:
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary.write_text(text, "utf-8")
+    try:
+        if replace:
+            temporary.replace(path)
+        else:
+            os.link(temporary, path)  # fails where another process was first: its id holds
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
