@@ -508,3 +508,60 @@ def test_help_of_every_command(run: Run) -> None:
         assert len(done.stdout.splitlines()) > 3
     assert sorted(_COMMANDS) == cli.list_commands(None)  # type: ignore[arg-type]
     assert run("--version").stdout.startswith("memtally, version ")
+
+
+def test_disabled_appends_nothing(run: Run, lines: Lines, workspace: Path) -> None:
+    """``MEMTALLY_DISABLED`` holds for ``add`` too, and says so."""
+    done = run("add", "use", "decision/a", MEMTALLY_DISABLED="1")
+    assert done.returncode == 0
+    assert "nothing was appended" in done.stderr
+    assert list(workspace.iterdir()) == []
+
+
+def test_add_refuses_what_would_be_dropped(run: Run, lines: Lines) -> None:
+    """A record named twice over, and ids that are none, are refused; of equal records the first holds."""
+    twice = {"kind": "k", "slug": "s", "records": [{"kind": "k", "slug": "t"}]}
+    for bad in (twice, {"kind": "k", "slug": "s", "trace_id": "not hex"}):
+        assert run("add", "use", stdin=json.dumps(bad)).returncode == 2
+    assert lines() == []
+    same = [{"kind": "k", "slug": "s", "file_bytes": n} for n in (1, 2)]
+    run("add", "use", stdin=json.dumps({"records": same}))
+    assert [r["file_bytes"] for r in lines()[0]["records"]] == [1]
+
+
+def test_add_appends_several_lines_in_one_step(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, lines: Lines, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All lines of one call go in by a single append, so that a full disk takes all or none."""
+    import io
+
+    from memtally.cli import main
+    from memtally.ledger import writer
+
+    appended: list[bytes] = []
+    real = writer.LogWriter.append
+    monkeypatch.setattr(
+        writer.LogWriter, "append", lambda self, data: appended.append(data) or real(self, data)
+    )  # type: ignore[func-returns-value]
+    monkeypatch.setattr(
+        sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"kind":"k","slug":"a"}\n{"kind":"k","slug":"b"}\n'))
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["add", "use"])
+    assert ended.value.code == 0
+    assert len(appended) == 1
+    assert len(lines()) == 2
+
+
+def test_log_tail_names_the_file_that_it_cannot_read(run: Run, workspace: Path) -> None:
+    """A folder in the log's place is named, with exit 2."""
+    (workspace / ".memtally" / "usage.jsonl").mkdir(parents=True)
+    done = run("log", "tail")
+    assert done.returncode == 2
+    assert "usage.jsonl: cannot be read" in done.stderr
+
+
+def test_no_color_is_taken_everywhere(run: Run) -> None:
+    """The flag is accepted by each command that prints for people."""
+    for command in (("report",), ("review",), ("status",), ("log", "tail")):
+        assert run(*command, "--no-color").returncode == 0

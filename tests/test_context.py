@@ -156,3 +156,16 @@ def test_a_wrong_actor_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     assert captured.events[0].actor == "agent"
     with pytest.raises(InvalidValueError, match="doctor"):
         memtally.configure(".")
+
+
+def test_blocks_left_out_of_order() -> None:
+    """Leaving an outer block first leaves the inner one's values in place."""
+    from memtally.context import current_session_id
+
+    outer, inner = memtally.session("outer"), memtally.session("inner")
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__(None, None, None)
+    assert current_session_id() == "inner"
+    inner.__exit__(None, None, None)
+    assert current_session_id() is None

@@ -1037,3 +1037,183 @@ def test_the_switch_reads_yes_and_no(monkeypatch: pytest.MonkeyPatch, value: str
     with capture() as captured:
         decorated_plain("decision", "a")
     assert len(captured.events) == events
+
+
+def test_a_consumers_read_of_the_same_record_is_its_own() -> None:
+    """Between two chunks of a record the consumer reads that record itself: three uses in all."""
+
+    @memtally.instrument_read("MemoryRead")
+    def two(kind: str, slug: str) -> Iterator[str]:
+        yield "one"
+        yield "two"
+
+    with capture() as captured:
+        for _ in two("decision", "a"):
+            decorated_plain("decision", "a")
+    assert names(captured) == [("MemoryRead", "decision/a")] * 3
+
+
+def test_an_injection_inside_a_read_of_the_same_record_is_both() -> None:
+    """A use and an exposure of one record are two things, whichever is inside the other's function."""
+
+    @memtally.instrument_injection()
+    def place() -> list[MemoryRecord]:
+        return [MemoryRecord("decision", "a", "text")]
+
+    @memtally.instrument_read("MemoryRead")
+    def read(kind: str, slug: str) -> str:
+        place()
+        return "content"
+
+    with capture() as captured:
+        read("decision", "a")
+    assert sorted(e.event for e in captured.events) == ["resident_exposure", "use"]
+
+
+def test_a_read_that_outlives_the_read_around_it_in_another_thread() -> None:
+    """The outer call ends while the inner one hands its event over: one of them writes it."""
+    import threading
+
+    from memtally import _calls
+
+    entered, leave = threading.Event(), threading.Event()
+    real = _calls.OpenCall._claimant
+
+    def claimant(self: _calls.OpenCall, key: tuple[str, str]) -> _calls.OpenCall | None:
+        found = real(self, key)
+        if found is not None and threading.current_thread() is not threading.main_thread():
+            entered.set()
+            leave.wait(10)  # the outer call ends just here
+        return found
+
+    @memtally.instrument_read("MemoryRead")
+    def outer(kind: str, slug: str) -> str:
+        import contextvars
+
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(decorated_plain, kind, slug))
+        threads.append(thread)
+        thread.start()
+        entered.wait(10)
+        raise PermissionError
+
+    threads: list[threading.Thread] = []
+    with capture() as captured, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_calls.OpenCall, "_claimant", claimant)
+        with pytest.raises(PermissionError):
+            outer("decision", "a")
+        leave.set()
+        threads[0].join(10)
+    assert names(captured) == [("MemoryRead", "decision/a")]
+
+
+class AttrDict(dict[str, Any]):
+    """A dictionary whose items are attributes, and whose missing attributes are KeyErrors."""
+
+    __getattr__ = dict.__getitem__
+
+
+class Evasive(list[int]):
+    """A list that will not say how long it is."""
+
+    def __len__(self) -> int:
+        raise RuntimeError("no")
+
+
+def test_odd_results_of_the_hosts_reach_it_untouched() -> None:
+    """Whatever a result does when it is asked something, the host gets it, and it counts where it can."""
+    from unittest.mock import MagicMock
+
+    odd: dict[str, Any] = {"dict": AttrDict(a=1), "mock": MagicMock(), "list": Evasive([1])}
+    read = memtally.instrument_read("MemoryRead", kind="decision")(lambda slug: odd[slug])
+    with capture() as captured:
+        for slug, value in odd.items():
+            assert read(slug) is value
+    assert [e.records[0].slug for e in captured.events] == ["dict", "mock"]
+    assert faults.counts()["result_failed"] == 1
+
+
+async def test_awaitables_of_the_hosts_own_type() -> None:
+    """An awaitable that is no coroutine counts when it has been awaited, and not when that failed."""
+
+    class Later:
+        def __init__(self, outcome: str) -> None:
+            self.outcome = outcome
+
+        def __await__(self) -> Any:
+            yield from asyncio.sleep(0).__await__()
+            if self.outcome == "fails":
+                raise OSError("gone")
+            return self.outcome
+
+    read = memtally.instrument_read("MemoryRead", kind="decision")(lambda slug: Later(slug))  # noqa: PLW0108 - the parameter names the record
+    with capture() as captured:
+        assert await read("works") == "works"
+        with pytest.raises(OSError, match="gone"):
+            await read("fails")
+    assert [e.records[0].slug for e in captured.events] == ["works"]
+
+
+def test_a_huge_generator_is_handed_on_and_not_kept() -> None:
+    """Beyond the bound its size is unknown; the caller gets every chunk."""
+    from memtally import decorators
+
+    @memtally.instrument_read("MemoryRead")
+    def read(kind: str, slug: str) -> Iterator[str]:
+        for _ in range(40):
+            yield "x" * 1_000
+
+    with capture() as captured, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decorators, "_MAX_KEPT", 10_000)
+        assert sum(map(len, read("decision", "a"))) == 40_000
+    assert captured.events[0].records[0].file_bytes is None
+
+
+def test_old_sessions_are_forgotten() -> None:
+    """What ``once_per`` remembers is bounded: the oldest session is placed anew, a recent one is not."""
+    from memtally import _calls
+
+    @memtally.instrument_injection(once_per="session")
+    def resident() -> list[MemoryRecord]:
+        return [MemoryRecord("rule", "a")]
+
+    with capture() as captured, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_calls, "_SESSIONS_REMEMBERED", 3)
+        for session in ("s1", "s2", "s3", "s4", "s4", "s1"):
+            with memtally.session(session):
+                resident()
+    assert [e.session_id for e in captured.events] == ["s1", "s2", "s3", "s4", "s1"]
+
+
+def test_files_of_every_size_and_none(tmp_path: Path) -> None:
+    """A large file has its true size and an estimate from its beginning; a pipe is no file and hangs nobody."""
+    import os
+
+    large, pipe = tmp_path / "large.md", tmp_path / "pipe.md"
+    large.write_text("word " * 600_000)
+    os.mkfifo(pipe)
+    files = {"large": large, "pipe": pipe}
+    read = memtally.instrument_read("MemoryRead", kind="decision")(lambda slug: files[slug])
+    with capture() as captured:
+        for slug in files:
+            read(slug)
+    big, none = (e.records[0] for e in captured.events)
+    assert big.file_bytes == 3_000_000
+    assert big.file_tokens_estimate is not None
+    assert 300_000 <= big.file_tokens_estimate <= 1_200_000  # a word and its blank are one token: 600,000
+    assert captured.events[0].tokenizer == "script-estimate"
+    assert (none.file_bytes, none.file_tokens_estimate) == (None, None)
+
+
+def test_an_event_bears_the_name_of_its_weakest_estimate() -> None:
+    """One record counted exactly and one estimated: the event does not claim to be exact."""
+    from memtally import tokens
+
+    tokens.preload()
+    assert tokens.estimator().wait(30)
+    with capture() as captured:
+        memtally.record_use(
+            "MemoryRead", [MemoryRecord("k", "short", "x"), MemoryRecord("k", "long", "x " * 40_000)]
+        )
+        memtally.record_use("MemoryRead", [MemoryRecord("k", "short", "x")])
+    assert [e.tokenizer for e in captured.events] == ["script-estimate", "o200k_base"]

@@ -269,3 +269,50 @@ def test_coverage_is_said_in_words(tmp_path: Path) -> None:
         "1 event without a usable time (counted, out of every date).",
     ):
         assert sentence in text
+
+
+def test_unknown_and_mixed_costs_are_marked(tmp_path: Path) -> None:
+    """A cost that no event gives is no zero, a sum without some placings or over several tokenizers says so."""
+    nothing = {"file_tokens_estimate": None, "file_bytes": None}
+    made = report_of(
+        tmp_path / "log.jsonl",
+        [
+            exposure(1, "unknown", record=nothing),
+            exposure(2, "partly"),
+            exposure(3, "partly", record=nothing),
+            exposure(4, "mixed"),
+            exposure(5, "mixed", tokenizer="bytes/4"),
+            exposure(6, "plain"),
+        ],
+    )
+    for name in ("table", "markdown"):
+        text = FORMATS[name].report(made, Options())
+        for slug, cell in {"unknown": "?*", "partly": "10*", "mixed": "~20", "plain": "10"}.items():
+            [line] = [line for line in text.splitlines() if f"decision/{slug}" in line]
+            assert f" {cell}" in line
+        assert "* without 2 placings whose size is unknown." in text
+        assert "~ a sum over estimates by several tokenizers." in text
+    clean = report_of(tmp_path / "log.jsonl", [exposure(1)])
+    assert "*" not in FORMATS["table"].report(clean, Options())
+
+
+@pytest.mark.parametrize("bound", [500, 1_000, 2_000])
+def test_markdown_keeps_its_bound_with_long_names(tmp_path: Path, bound: int) -> None:
+    """Many long names without a use do not break the bound, in any of the three texts."""
+    (tmp_path / "decisions").mkdir()
+    for number in range(30):
+        (tmp_path / "decisions" / f"{'long-name-' * 11}{number:02d}.md").write_text("x")
+    (tmp_path / ".memtally").mkdir()
+    (tmp_path / ".memtally" / "config.toml").write_text('preset = "generic"\n')
+    made = report_of(tmp_path / "log.jsonl", [event(1)], workspace=tmp_path)
+    options = Options(max_chars=bound)
+    markdown = FORMATS["markdown"]
+    for text in (
+        markdown.report(made, options),
+        markdown.review(made.review(), made, options),
+        markdown.show(
+            made.records[0], {f"2026-05-{n:02d}": {"MemoryRead": n} for n in range(1, 29)}, made, options
+        ),
+    ):
+        assert len(text) <= bound
+        assert "no proof of disuse" in text

@@ -700,3 +700,133 @@ for t in threads: t.join()
     events = [json.loads(line) for line in (workspace / ".memtally" / "usage.jsonl").read_text().splitlines()]
     assert {f"child-{n}" for n in range(15)} <= {event["session_id"] for event in events}
     assert len({event["session_id"] for event in events}) == len(events)
+
+
+def test_a_collector_that_never_answers_and_a_forked_child(run_python: RunPython, lines: Lines) -> None:
+    """Parent and forked child each end within the bound, whatever the collector does; the log has both reads."""
+    import socket
+
+    code = f"""
+{READ}
+import os, sys, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+memtally.configure('.', otlp=True)
+go()
+pid = os.fork()
+go()
+before = time.monotonic()
+memtally.shutdown()
+print("took", time.monotonic() - before, flush=True)
+if pid:
+    os.waitpid(pid, 0)
+os._exit(0)
+"""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        done = run_python(
+            code, OTEL_EXPORTER_OTLP_ENDPOINT=endpoint, OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf"
+        )
+    assert done.returncode == 0, done.stderr
+    took = [float(line.split()[1]) for line in done.stdout.splitlines()]
+    assert len(took) == 2
+    assert max(took) < 6.0  # the bound is 2 s; the SDK's own shutdown would take 30 s
+    assert len(lines()) == 3
+
+
+def test_a_configure_that_raises_leaves_nothing_behind(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No folder, no thread, no other place for faults."""
+    import threading
+
+    from memtally import faults as faults_module
+
+    before = {thread.name for thread in threading.enumerate()}
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier")
+    for wrong in ({"otlp": True}, {"otlp": True, "tokenizer": "nope"}):
+        with pytest.raises(InvalidValueError):
+            memtally.configure(workspace, **wrong)  # type: ignore[arg-type]
+    assert list(workspace.iterdir()) == []
+    assert {thread.name for thread in threading.enumerate()} <= before
+    assert faults_module._directory is None
+
+
+def test_faults_are_not_written_through_a_link_out(
+    workspace: Path, tmp_path: Path, run_python: RunPython
+) -> None:
+    """By name, with a ``.memtally`` that leads elsewhere: neither log nor faults reach the other place."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (workspace / ".memtally").symlink_to(outside)
+    code = f"from opentelemetry.sdk._configuration import _initialize_components\n_initialize_components()\n{READ}\ngo()"
+    run_python(code, OTEL_LOGS_EXPORTER="memtally", OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none")
+    assert list(outside.iterdir()) == []
+
+
+def test_by_name_the_vocabulary_is_loaded_too(run_python: RunPython, lines: Lines) -> None:
+    """Recording by environment name counts exactly once the vocabulary is there."""
+    code = f"""
+from opentelemetry.sdk._configuration import _initialize_components
+_initialize_components()
+{READ}
+from memtally import tokens
+assert tokens.estimator().wait(30)
+go()
+"""
+    done = run_python(
+        code, OTEL_LOGS_EXPORTER="memtally", OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none"
+    )
+    assert done.returncode == 0, done.stderr
+    assert lines()[0]["tokenizer"] == "o200k_base"
+    wrong = run_python(
+        f"from opentelemetry.sdk._configuration import _initialize_components\n_initialize_components()\n{READ}\ngo()",
+        OTEL_LOGS_EXPORTER="memtally", OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none", MEMTALLY_TOKENIZER="x",
+    )  # fmt: skip
+    assert wrong.stderr.count("no such tokenizer") == 1
+    assert lines()[1]["tokenizer"] == "script-estimate"
+
+
+def test_records_without_their_event_are_rebuilt_or_refused(workspace: Path, lines: Lines) -> None:
+    """A record that somebody copied by its attributes is written; one that limits have cut is refused and counted."""
+    from opentelemetry._logs import SeverityNumber
+    from opentelemetry.sdk._logs import LoggerProvider, LogRecordLimits
+    from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
+
+    from memtally_exporters import WorkspaceLogExporter
+
+    attributes_ = {
+        "log.record.uid": "019e1729-5daf-7580-b765-095156c4009a",
+        "memtally.source": "MemoryRead",
+        "memtally.records": [{"kind": "decision", "slug": LONG_SLUG, "file_bytes": 7}],
+    }
+
+    def emit(limits: Any, attributes: Any = attributes_, name: str = "memtally.use") -> None:
+        try:
+            provider = LoggerProvider(shutdown_on_exit=False, log_record_limits=limits)
+        except TypeError:  # the oldest SDK has no limits to give
+            pytest.skip("limits cannot be given to this SDK's provider")
+        provider.add_log_record_processor(SimpleLogRecordProcessor(WorkspaceLogExporter(workspace)))
+        provider.get_logger("other").emit(
+            timestamp=1_778_505_047_471_344_000,
+            severity_number=SeverityNumber.INFO,
+            attributes=attributes,
+            event_name=name,
+        )
+
+    emit(LogRecordLimits())
+    [event] = lines()
+    assert (event["id"], event["occurred_at"]) == (
+        attributes_["log.record.uid"],
+        "2026-05-11T13:10:47.471344Z",
+    )
+    assert event["records"][0]["slug"] == LONG_SLUG
+    emit(LogRecordLimits(max_attribute_length=40))
+    with pytest.warns(match="dropped"):
+        emit(LogRecordLimits(max_attributes=1))
+    emit(LogRecordLimits(), {**attributes_, "log.record.uid": "019e1729"})
+    emit(LogRecordLimits(), {**attributes_, "memtally.records": "none"})
+    emit(LogRecordLimits(), name="somebody.elses")
+    assert len(lines()) == 1
+    assert faults.counts() == {"damaged_by_limits": 3, "malformed_event": 1}

@@ -397,3 +397,21 @@ def test_a_seal_between_listing_and_opening_loses_nothing(tmp_path: Path) -> Non
 
     with open_segments(listing) as logs:
         assert [event.id[-1] for event in logs.read(ReadCounts())] == ["1", "2", "3"]
+
+
+def test_one_file_under_two_names_is_read_once(tmp_path: Path) -> None:
+    """A process that died in the middle of sealing left two names: no event is met twice."""
+    directory = tmp_path / ".memtally"
+    LogWriter(str(directory / "usage.jsonl")).append(line(1) + b"\n")
+    os.link(directory / "usage.jsonl", directory / "usage-1.jsonl")
+    with open_segments(lambda: segments(str(directory))) as logs:
+        assert len(list(logs.read(ReadCounts()))) == 1
+
+
+def test_a_log_that_links_out_of_the_workspace_is_none_of_it(tmp_path: Path) -> None:
+    """Somebody else's file is not read as this workspace's log."""
+    (tmp_path / "elsewhere.jsonl").write_bytes(line(1))
+    directory = tmp_path / "ws" / ".memtally"
+    directory.mkdir(parents=True)
+    (directory / "usage.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    assert segments(str(directory)) == []

@@ -506,3 +506,30 @@ def test_a_real_tree_beside_the_real_log(tmp_path: Path) -> None:
 def test_the_public_name_is_the_same_function() -> None:
     """``memtally.build_report`` is the report's own."""
     assert memtally.build_report is build_report
+
+
+def test_the_file_decides_no_figure_by_its_order(log: Path) -> None:
+    """The later event's sizes and cost stand, wherever it stands in the file; ties go by id."""
+    newer = exposure(1, day=12, record={"file_bytes": 200, "file_tokens_estimate": 20})
+    older = exposure(2, day=11, record={"file_bytes": 100, "file_tokens_estimate": 10})
+    for events in ([newer, older], [older, newer]):
+        record = report_of(log, events)["decision", "a"]
+        assert (record.file_bytes, record.estimated_tokens_per_injection) == (200, 20)
+    same = exposure(3, day=12, record={"file_bytes": 300, "file_tokens_estimate": 30})
+    for events in ([newer, same], [same, newer]):
+        assert report_of(log, events)["decision", "a"].file_bytes == 300
+
+
+def test_the_mean_is_over_measured_placings(log: Path) -> None:
+    """An exposure without a figure pulls no mean down."""
+    made = report_of(log, [exposure(1), exposure(2, record={"file_tokens_estimate": None})])
+    assert made["decision", "a"].mean_tokens_per_injection == 10.0
+
+
+def test_an_older_name_finds_the_record_too(workspace: Path, log: Path) -> None:
+    """With an alias the figures are found under either name."""
+    (workspace / ".memtally").mkdir()
+    (workspace / ".memtally" / "config.toml").write_text('[aliases]\n"decision/a" = "decision/b"\n')
+    made = report_of(log, [event(1, "a")], workspace=workspace)
+    assert made["decision", "a"] is made["decision", "b"]
+    assert made.get("decision", "nonesuch") is None

@@ -380,3 +380,17 @@ print(tokens.estimator().wait(30), tokens.estimator().state)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "True exact\n", done.stderr
+
+
+def test_a_wrong_file_in_tiktokens_cache_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without: Callable[..., None], no_network: None
+) -> None:
+    """A vocabulary that reads well but is another one counts nothing."""
+    without("toktok", "bpe_openai")
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    name = _vocabulary._cache_key(_vocabulary._published("o200k_base")[0])
+    lines = carried_vocabulary().splitlines(keepends=True)
+    (tmp_path / name).write_bytes(b"".join(lines[:-1]))
+    estimator = TokenEstimator("o200k_base")
+    estimator.load()
+    assert estimator.state == "missing"

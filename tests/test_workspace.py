@@ -488,3 +488,63 @@ def test_a_real_tree_with_rules_skills_and_commands(tmp_path: Path) -> None:
         for name in ("converter-test", "gfm-validation", "build", "check", "convert-sample", "test")
     }
     assert len(found) == 11
+
+
+def test_a_folder_that_only_the_linked_worktree_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new folder on a branch belongs to the main worktree's log all the same."""
+    main = repository(tmp_path / "main")
+    (main / ".memtally").mkdir()
+    (main / ".memtally" / "config.toml").write_text('workspace_id = "w"\n')
+    git(main, "add", "-A")
+    git(main, "commit", "-qm", "config")
+    git(main, "worktree", "add", "-q", str(tmp_path / "linked"), "-b", "branch")
+    new = tmp_path / "linked" / "new" / "folder"
+    new.mkdir(parents=True)
+    monkeypatch.chdir(new)
+    assert find_workspace().root == main
+    assert find_workspace(".").root == main / "new" / "folder"
+    find_workspace(".").ensure()
+    assert (main / "new" / "folder" / ".memtally").is_dir()
+
+
+def test_worktrees_of_a_submodule_and_of_a_bare_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A submodule's linked worktree leads to the submodule; a bare ``.git`` beside worktrees leads nowhere."""
+    inner, outer = repository(tmp_path / "inner"), repository(tmp_path / "outer")
+    git(outer, "submodule", "add", "-q", str(inner), "module")
+    git(outer / "module", "worktree", "add", "-q", str(tmp_path / "linked"), "-b", "branch")
+    assert find_workspace(tmp_path / "linked").root == outer / "module"
+    (tmp_path / "proj").mkdir()
+    git(tmp_path, "clone", "-q", "--bare", str(inner), "proj/.git")
+    git(tmp_path / "proj", "worktree", "add", "-q", str(tmp_path / "proj" / "tree"))
+    assert find_workspace(tmp_path / "proj" / "tree").root == tmp_path / "proj" / "tree"
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / ".git").write_bytes(b"gitdir: \0\n")
+    assert find_workspace(broken).root == broken
+
+
+def test_a_link_to_itself_is_passed_over(tmp_path: Path) -> None:
+    """One looping link among the records does not take the report with it."""
+    root = tmp_path / "ws"
+    (root / "decisions").mkdir(parents=True)
+    (root / "decisions" / "a.md").write_text("x")
+    (root / "decisions" / "loop").symlink_to("loop")
+    (root / "decisions" / "loop.md").symlink_to("loop.md")
+    assert inventory(root, "generic") == {"decision/a": 1}
+
+
+def test_git_variables_of_the_caller_do_not_lead_astray(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside a git hook ``GIT_DIR`` names another repository; ages are this workspace's."""
+    root, other = repository(tmp_path / "root"), repository(tmp_path / "other")
+    (root / "decisions").mkdir()
+    (root / "decisions" / "a.md").write_text("x")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "x")
+    (root / ".memtally").mkdir()
+    (root / ".memtally" / "config.toml").write_text('preset = "generic"\n')
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert build_report(root)["decision", "a"].age_days == 0

@@ -425,18 +425,23 @@ def test_exceptions_out_of_signal_handlers_leave_no_lock_behind(log: Path) -> No
         import signal, time
         class Alarm(Exception): pass
         def alarm(*_): raise Alarm
-        signal.signal(signal.SIGALRM, alarm)
         writer = LogWriter(sys.argv[1])
-        end = time.monotonic() + 2
         n = 0
-        while time.monotonic() < end:
+        def storm():
+            global n
             signal.setitimer(signal.ITIMER_REAL, 0.0003)
+            while True:
+                writer.append(entry(n)); n += 1
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            signal.signal(signal.SIGALRM, alarm)
             try:
-                while True:
-                    writer.append(entry(n)); n += 1
+                try:
+                    storm()
+                finally:
+                    signal.signal(signal.SIGALRM, signal.SIG_IGN)
             except Alarm:
                 pass
-        signal.setitimer(signal.ITIMER_REAL, 0)
         before = time.monotonic()
         assert writer.append(entry(10**9))
         assert time.monotonic() - before < 1.5
@@ -445,3 +450,60 @@ def test_exceptions_out_of_signal_handlers_leave_no_lock_behind(log: Path) -> No
     )
     finish(child)
     assert numbers(log)[-1] == 10**9
+
+
+def test_fsync_really_syncs(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line is forced to the disk when that was asked for, and none when it was not."""
+    synced: list[int] = []
+    monkeypatch.setattr(writer_module.os, "fdatasync", synced.append)
+    LogWriter(str(log)).append(entry(1))
+    assert synced == []
+    writer = LogWriter(str(log), fsync=True)
+    writer.append(entry(2))
+    writer.append(entry(3))
+    assert len(synced) == 2
+
+
+def test_a_torn_write_without_the_lock_is_not_taken_back(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the lock proves that nothing of anybody else's follows: without it the file is never shortened."""
+    import fcntl
+
+    monkeypatch.setattr(writer_module, "LOCK_TIMEOUT", 0.05)
+    writer = LogWriter(str(log))
+    writer.append(entry(1))
+    real = os.write
+
+    def torn(descriptor: int, data: bytes) -> int:
+        if len(data) > 5:
+            return real(descriptor, bytes(data[:5]))
+        raise OSError(28, "No space left on device")
+
+    with log.open("rb") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(writer_module.os, "write", torn)
+            patch.setattr(writer_module.os, "ftruncate", lambda *_: pytest.fail("the file was shortened"))
+            assert not writer.append(b"2345678\n")
+    assert log.read_bytes() == entry(1) + b"23456"
+    assert writer.append(entry(3))
+    assert log.read_bytes() == entry(1) + b"23456\n2345678\n" + entry(3)
+
+
+def test_a_seal_that_cannot_remove_the_old_name_leaves_no_second(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where unlinking fails, the log goes on under its own name alone."""
+    writer = LogWriter(str(log), seal_bytes=1)
+    real = os.unlink
+
+    def refuse(path: str) -> None:
+        if str(path).endswith("usage.jsonl"):
+            raise PermissionError(1, "Operation not permitted")
+        real(path)
+
+    monkeypatch.setattr(writer_module.os, "unlink", refuse)
+    for number in (1, 2, 3):
+        assert writer.append(entry(number))
+    assert [Path(p).name for p in segments(str(log.parent))] == ["usage.jsonl"]
+    assert numbers(log) == [1, 2, 3]
+    assert faults.counts()["seal_failed"] == 3

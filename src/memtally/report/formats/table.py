@@ -31,10 +31,8 @@ def report(made: UsageReport, options: Options) -> str:
     elif options.limited_to:
         lines += [f"No record by {one_line(options.limited_to)}.", ""]
     if left_out:
-        lines += [
-            f"{left_out:,} more not shown ({'--limit' if options.everything else '--all shows every record'}).",
-            "",
-        ]
+        why = "--limit" if options.everything else "--all shows every record"
+        lines += [f"{left_out:,} more not shown ({why}).", ""]
     if made.coverage.log_state == "ok":
         lines += _never_read(made, options)
     lines += coverage_lines(made, options)
