@@ -193,6 +193,7 @@ def test_closed_and_full_streams(workspace: Path, command: str) -> None:
         text=True,
         cwd=workspace,
         timeout=60,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
     assert done.returncode == 2, done
     assert "Traceback" not in done.stderr

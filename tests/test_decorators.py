@@ -1217,3 +1217,27 @@ def test_an_event_bears_the_name_of_its_weakest_estimate() -> None:
         )
         memtally.record_use("MemoryRead", [MemoryRecord("k", "short", "x")])
     assert [e.tokenizer for e in captured.events] == ["script-estimate", "o200k_base"]
+
+
+def test_enumerations_as_kinds_and_slugs() -> None:
+    """Members of a ``str`` enumeration name the record that their text names, nested reads included."""
+    import enum
+
+    class Kind(str, enum.Enum):  # noqa: UP042 - the older way, whose members hash by their name
+        DECISION = "decision"
+
+    class Slug(enum.StrEnum):
+        A = "a"
+
+    @memtally.instrument_read("KnowledgeRef")
+    def outer(kind: str, slug: str) -> str:
+        return decorated_plain("decision", "a")
+
+    with capture() as captured:
+        outer(Kind.DECISION, Slug.A)
+        decorated_plain(Kind.DECISION, Slug.A)
+    assert [(e.source, e.records[0].key) for e in captured.events] == [
+        ("KnowledgeRef", ("decision", "a")),
+        ("MemoryRead", ("decision", "a")),
+    ]
+    assert all(type(part) is str for e in captured.events for part in e.records[0].key)

@@ -106,7 +106,7 @@ class Instrumented:
         """The record that the arguments name, if they do."""
         kind, slug = self.kind(arguments), arguments.get("slug")
         if isinstance(kind, str) and isinstance(slug, str):
-            return kind, normal_slug(slug)
+            return str.__str__(kind), normal_slug(str.__str__(slug))
         return None
 
 

@@ -211,7 +211,7 @@ def check_kind(kind: object) -> str:
         and kind.replace("_", "a").replace("-", "a").isalnum()
         and kind == kind.lower()
     ):
-        return kind
+        return str.__str__(kind)  # a member of a str enumeration compares like its text, but hashes otherwise
     raise InvalidValueError(
         "kind", kind, "a record's kind is one lower-case word", 'use one such as "decision"'
     )
@@ -223,7 +223,7 @@ def check_slug(slug: object) -> str:
         raise InvalidValueError("slug", slug, "a record's slug is text", "pass the record's name as str")
     if not slug.strip():
         raise InvalidValueError("slug", slug, "a record's slug is not empty", "pass the record's name")
-    return normal_slug(slug)
+    return normal_slug(str.__str__(slug))
 
 
 def is_search_source(source: str) -> bool:

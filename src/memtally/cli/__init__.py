@@ -91,12 +91,18 @@ def _run(arguments: list[str] | None) -> int:
         # here means findings
         return 0 if sys.stdout is not stdout else error.code if isinstance(error.code, int) else 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more can be flushed
+        _give_up_stdout()
         return 0
     except OSError as error:
+        _give_up_stdout()
         return _fail(
             f"memtally: {_one_line(error.strerror or str(error))}; check the disk, the path and its mode"
         )
+
+
+def _give_up_stdout() -> None:
+    """Nothing more can be flushed: or the interpreter would fail at it once more on its way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> int:
