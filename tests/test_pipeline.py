@@ -830,3 +830,14 @@ def test_records_without_their_event_are_rebuilt_or_refused(workspace: Path, lin
     emit(LogRecordLimits(), name="somebody.elses")
     assert len(lines()) == 1
     assert faults.counts() == {"damaged_by_limits": 3, "malformed_event": 1}
+
+
+def test_what_was_never_written_is_counted_at_the_end(
+    workspace: Path, run_python: RunPython, run: Any
+) -> None:
+    """Events that waited until the process ended are lost, and ``status`` says how many."""
+    (workspace / ".memtally" / "usage.jsonl").mkdir(parents=True)
+    done = run_python(f"{READ}\nmemtally.configure('.')\ngo()\ngo()\ngo()")
+    assert done.returncode == 0, done.stderr
+    [line] = [line for line in run("status").stdout.splitlines() if "events lost" in line]
+    assert "3 times" in line

@@ -40,7 +40,6 @@ class _Pipeline:
     workspace_id: str | None = None
     workspace_logger: Logger | None = None
     otlp_logger: Logger | None = None
-    flush: Callable[[], object] = bool
     closers: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -117,7 +116,6 @@ def _build(place: Workspace, otlp: LogRecordExporter | None, fsync: bool) -> _Pi
     resource = Resource.create({semconv.WORKSPACE_ID: config.workspace_id or ""})
     exporter = WorkspaceLogExporter(place.root, fsync=fsync, seal_bytes=config.seal_bytes)
     made.workspace_logger = SynchronousLogger(exporter.export, resource)
-    made.flush = exporter.force_flush
     made.closers.append(exporter.shutdown)
     if otlp is not None:
         from memtally_exporters.otlp import batching_logger  # noqa: PLC0415 - an extra
@@ -152,10 +150,11 @@ def _replace(made: _Pipeline) -> None:
 
 
 def _at_exit() -> None:
-    """Flush within bounds. The workspace log stays open: handlers that run after this one may read."""
-    with recording.guarded("shutdown"):
-        _pipeline.flush()
-    for close in _pipeline.closers[1:]:
+    """End within bounds, and count what could not be written.
+
+    The workspace's logger stays: its writer opens the log again for handlers that run after this one.
+    """
+    for close in _pipeline.closers:
         with recording.guarded("shutdown"):
             close()
     if _pipeline.workspace_logger is not None:
