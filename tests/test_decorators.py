@@ -1241,3 +1241,46 @@ def test_enumerations_as_kinds_and_slugs() -> None:
         ("MemoryRead", ("decision", "a")),
     ]
     assert all(type(part) is str for e in captured.events for part in e.records[0].key)
+
+
+def _positional_only(kind: str, /, slug: str = "s", *, loud: bool = False) -> str:
+    return "content"
+
+
+def _keyword_only(*, kind: str, slug: str = "s") -> str:
+    return "content"
+
+
+def _with_extras(kind: str, *rest: str, slug: str = "s", **extra: str) -> str:
+    return "content"
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs"),
+    [
+        (plain, ("k", "s"), {}),
+        (plain, ("k",), {"slug": "s", "loud": True}),
+        (plain, (), {"slug": "s", "kind": "k"}),
+        (_positional_only, ("k",), {}),
+        (_positional_only, ("k", "t"), {"loud": True}),
+        (_keyword_only, (), {"kind": "k"}),
+        (functools.partial(plain, slug="s"), ("k",), {}),
+        (functools.partial(plain, "k"), ("s",), {}),
+        (_with_extras, ("k", "x", "y"), {"slug": "t"}),
+    ],
+)
+def test_arguments_are_those_that_python_binds(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """The quick way to name a call's arguments finds what ``inspect`` finds."""
+    from memtally._calls import Instrumented
+
+    found = Instrumented(function, "use", "MemoryRead", None, None).arguments(args, kwargs)
+    inner = function.func if isinstance(function, functools.partial) else function
+    bound = function.args if isinstance(function, functools.partial) else ()
+    named = function.keywords if isinstance(function, functools.partial) else {}
+    expected = inspect.signature(inner).bind(*bound, *args, **named, **kwargs)
+    expected.apply_defaults()
+    wanted = dict(expected.arguments)
+    wanted.update(wanted.pop("extra", {}))
+    assert dict(found) == wanted

@@ -9,7 +9,6 @@ needs no lock. What cannot be written waits in memory, bounded, and goes out wit
 
 from __future__ import annotations
 
-import itertools
 import os
 import stat
 import threading
@@ -126,15 +125,11 @@ class LogWriter:
     def _drain(self) -> bool:
         try:
             while self._waiting:
-                batch = [self._waiting[0]]
-                size = len(batch[0])
-                for line in itertools.islice(self._waiting, 1, None):
-                    size += len(line)
-                    if size > BATCH_BYTES:
-                        break
-                    batch.append(line)
-                self._write(batch[0] if len(batch) == 1 else b"".join(batch))
-                for _ in batch:
+                number, data = 1, self._waiting[0]
+                if len(self._waiting) > 1:
+                    number, data = self._batch()
+                self._write(data)
+                for _ in range(number):
                     self._waiting.popleft()
         except OSError as error:
             faults.note(
@@ -147,6 +142,17 @@ class LogWriter:
             self._shed()
             return False
         return True
+
+    def _batch(self) -> tuple[int, bytes]:
+        """The oldest waiting lines, up to a bound, as one piece."""
+        lines: list[bytes] = []
+        size = 0
+        for line in list(self._waiting):
+            size += len(line)
+            if lines and size > BATCH_BYTES:
+                break
+            lines.append(line)
+        return len(lines), b"".join(lines)
 
     def _shed(self) -> None:
         size, given_up = sum(map(len, self._waiting)), 0
