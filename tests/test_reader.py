@@ -18,7 +18,7 @@ from memtally.ledger import decode as decode_module
 from memtally.ledger import reader as reader_module
 from memtally.ledger.decode import decode_line, parse_time
 from memtally.ledger.layout import segments
-from memtally.ledger.reader import OpenLogs, ReadCounts, iter_lines, open_segments, read_events, read_logs
+from memtally.ledger.reader import OpenLogs, ReadCounts, iter_lines, open_logs, open_segments, read_events
 from memtally.ledger.writer import LogWriter
 from test_events import usage_events
 
@@ -180,9 +180,9 @@ def test_times_in_every_form_have_one_meaning(text: object, microseconds: int | 
 def test_missing_and_unreadable_logs_are_named(tmp_path: Path) -> None:
     """An explicit log that is not there, or is a folder, is an error that says which and why."""
     with pytest.raises(LogReadError, match=r"gone\.jsonl: no such log"):
-        list(read_logs([tmp_path / "gone.jsonl"], ReadCounts()))
+        open_logs([tmp_path / "gone.jsonl"])
     with pytest.raises(LogReadError, match="cannot be read"):
-        list(read_logs([tmp_path], ReadCounts()))
+        open_logs([tmp_path])
 
 
 @pytest.mark.parametrize("block", [1, 7, 64, 1_048_576])

@@ -25,8 +25,3 @@ HOST = "memtally.host"
 TOKENIZER = "memtally.tokenizer"
 INPUT_TOKENS = "memtally.input_tokens"
 RECORDS = "memtally.records"
-RECORD_KIND = "memtally.record.kind"
-
-METRIC_USES = "memtally.uses"
-METRIC_EXPOSURES = "memtally.exposures"
-METRIC_EXPOSURE_TOKENS = "memtally.exposure.tokens"

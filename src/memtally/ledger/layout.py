@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["CACHE_FOLDER", "DIRECTORY", "LOG_FILE", "ensure_directory", "segments"]
+__all__ = ["DIRECTORY", "LOG_FILE", "ensure_directory", "segments"]
 
 DIRECTORY = ".memtally"
 LOG_FILE = "usage.jsonl"
-CACHE_FOLDER = "cache"
 
 _GITIGNORE = """\
 # The usage log and its cache stay on this machine; the configuration is shared.

@@ -26,7 +26,6 @@ __all__ = [
     "open_logs",
     "open_segments",
     "read_events",
-    "read_logs",
 ]
 
 _BLOCK = 1_048_576
@@ -102,12 +101,6 @@ def open_segments(list_segments: Callable[[], list[str]]) -> OpenLogs:
         for _, stream in files:
             stream.close()
     raise LogReadError(listed[-1], "sealed faster than it can be opened", "try again")
-
-
-def read_logs(paths: Iterable[str | os.PathLike[str]], counts: ReadCounts) -> Iterator[UsageEvent]:
-    """The events of some explicit files, in order. Raises as ``open_logs`` does."""
-    with open_logs(paths) as logs:
-        yield from logs.read(counts)
 
 
 def _open_all(paths: list[str]) -> list[tuple[str, BinaryIO]]:
