@@ -29,9 +29,7 @@ def batching_logger(
 ) -> tuple[Logger, Callable[[], None]]:
     """A logger that forwards in the background, and the function that ends it within ``exit_seconds``."""
     processor = BatchLogRecordProcessor(exporter)
-
-    shutdown = _BoundedShutdown(processor.shutdown, exit_seconds)
-    return _BatchingLogger(processor, resource), shutdown
+    return _BatchingLogger(processor, resource), _BoundedShutdown(processor.shutdown, exit_seconds)
 
 
 class _BoundedShutdown:

@@ -97,18 +97,27 @@ def fetch(name: str) -> Path:
 
 
 def vocabulary_bytes(name: str) -> tuple[bytes, str]:
-    """The vocabulary file of an encoding and where it was found, checked against tiktoken's hash."""
-    url, expected = _published(name)
+    """The vocabulary file of an encoding and where it was found. Raises ``VocabularyMissingError``."""
+    return _find(*_published(name))
+
+
+def _find(url: str, expected_hash: str | None) -> tuple[bytes, str]:
+    """The first candidate that has the hash tiktoken publishes, and its place."""
     for place, data in _candidates(url):
-        if hashlib.sha256(data).hexdigest() == expected:
+        if hashlib.sha256(data).hexdigest() == expected_hash:
             return data, place
     raise VocabularyMissingError(
-        f"vocabulary {name}: not on this machine; run memtally tokens fetch, or install memtally[tokens]"
+        f"vocabulary {_stem(url)}: not on this machine; "
+        f"run memtally tokens fetch, or install memtally[tokens]"
     )
 
 
+def _stem(url: str) -> str:
+    return url.rsplit("/", 1)[-1].removesuffix(".tiktoken")
+
+
 def _candidates(url: str) -> Iterator[tuple[str, bytes]]:
-    key, stem = _cache_key(url), url.rsplit("/", 1)[-1].removesuffix(".tiktoken")
+    key, stem = _cache_key(url), _stem(url)
     places = [_own_cache() / key]
     cache = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     if cache is None:
@@ -152,11 +161,9 @@ def _definitions(ranks: Callable[[str, str | None], dict[bytes, int]]) -> Module
 
 
 def _offline_ranks(url: str, expected_hash: str | None = None) -> dict[bytes, int]:
-    for _, data in _candidates(url):
-        if hashlib.sha256(data).hexdigest() == expected_hash:
-            lines = (line.split() for line in data.splitlines() if line)
-            return {base64.b64decode(token): int(rank) for token, rank in lines}
-    raise VocabularyMissingError("no vocabulary on this machine; run memtally tokens fetch")
+    data, _ = _find(url, expected_hash)
+    lines = (line.split() for line in data.splitlines() if line)
+    return {base64.b64decode(token): int(rank) for token, rank in lines}
 
 
 class _Published(Exception):

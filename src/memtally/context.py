@@ -11,14 +11,18 @@ import os
 from contextvars import ContextVar
 from types import TracebackType
 
+from memtally import faults
 from memtally.errors import InvalidValueError
 from memtally.events import ACTORS, well_formed
 
 __all__ = [
     "check_actor",
+    "check_defaults",
     "check_session_id",
     "current_actor",
     "current_session_id",
+    "disabled",
+    "sdk_disabled",
     "session",
     "set_defaults",
 ]
@@ -60,29 +64,44 @@ class session:
 
 def current_session_id() -> str | None:
     """The session of this context, else the process's, else ``None``: it is never invented."""
-    for block in reversed(_blocks.get()):
-        if block.session_id is not None:
-            return block.session_id
-    if _default_session is not None:
-        return _default_session
+    session_id = _innermost("session_id") or _default_session
+    if session_id is not None:
+        return session_id
     from_environment = os.environ.get("MEMTALLY_SESSION_ID")
     return well_formed(from_environment) if from_environment else None
 
 
 def current_actor() -> str:
     """The actor of this context, else the process's, else ``agent``."""
-    for block in reversed(_blocks.get()):
-        if block.actor is not None:
-            return block.actor
-    if _default_actor is not None:
-        return _default_actor
+    actor = _innermost("actor") or _default_actor
+    if actor is not None:
+        return actor
     from_environment = os.environ.get("MEMTALLY_ACTOR")
-    return from_environment if from_environment in ACTORS else "agent"
+    if not from_environment or from_environment in ACTORS:
+        return from_environment or "agent"
+    # configure() refuses it; where only a name in the environment switched recording on, nobody has yet
+    faults.note(
+        "wrong_actor", f"MEMTALLY_ACTOR={from_environment!r:.80} is no actor; reads count as the agent's"
+    )
+    return "agent"
+
+
+def _innermost(attribute: str) -> str | None:
+    for block in reversed(_blocks.get()):
+        value: str | None = getattr(block, attribute)
+        if value is not None:
+            return value
+    return None
 
 
 def disabled() -> bool:
     """Whether ``MEMTALLY_DISABLED`` switches recording off."""
     return os.environ.get("MEMTALLY_DISABLED", "").strip().lower() not in ("", "0", "false", "no")
+
+
+def sdk_disabled() -> bool:
+    """Whether ``OTEL_SDK_DISABLED`` switches OpenTelemetry's SDK, and so all forwarding, off."""
+    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
 def check_defaults(session_id: str | None, actor: str | None) -> None:

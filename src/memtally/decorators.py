@@ -328,6 +328,10 @@ class _Chunks:
         self._size = 0
 
     def add(self, chunk: object, call: OpenCall) -> None:
+        with guarded("result", call.settings.name):  # a host's own type may fail at anything asked of it
+            self._add(chunk, call)
+
+    def _add(self, chunk: object, call: OpenCall) -> None:
         if not has_content(chunk):
             return
         if not self.any:

@@ -82,18 +82,23 @@ def flush() -> None:
     import json  # noqa: PLC0415 - only once something is wrong
 
     lines = []
-    for kind, total in list(_counts.items()):
-        new = total - _written.get(kind, 0)
-        if new > 0:
-            _written[kind] = total
-            entry = {
-                "at": time.time(),
-                "pid": os.getpid(),
-                "fault": kind,
-                "count": new,
-                "message": _messages[kind],
-            }
-            lines.append(json.dumps(entry) + "\n")
+    held = _lock.acquire(timeout=0.2)  # two threads must not both write what one has counted
+    try:
+        for kind, total in list(_counts.items()):
+            new = total - _written.get(kind, 0)
+            if new > 0:
+                _written[kind] = total
+                entry = {
+                    "at": time.time(),
+                    "pid": os.getpid(),
+                    "fault": kind,
+                    "count": new,
+                    "message": _messages[kind],
+                }
+                lines.append(json.dumps(entry) + "\n")
+    finally:
+        if held:
+            _lock.release()
     if not lines:
         return
     try:

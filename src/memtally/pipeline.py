@@ -22,7 +22,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from memtally import faults, recording, semconv, tokens
-from memtally.context import check_defaults, disabled, set_defaults
+from memtally.context import check_defaults, disabled, sdk_disabled, set_defaults
 from memtally.errors import InvalidValueError, MemtallyError
 from memtally.workspace import Workspace, find_workspace
 
@@ -83,12 +83,12 @@ def configure(
             return
         # all that can fail comes first: a call that raises leaves the pipeline of before in place
         tokens.check_tokenizer(tokenizer or os.environ.get("MEMTALLY_TOKENIZER") or tokens.DEFAULT_TOKENIZER)
-        exporter = _otlp_exporter() if otlp and not _sdk_disabled() else None
+        exporter = _otlp_exporter() if otlp and not sdk_disabled() else None
         tokens.preload(tokenizer)
         made = _build(place, exporter, durability == "fsync")
         set_defaults(session_id, actor)
         _replace(made)
-        if _sdk_disabled():
+        if sdk_disabled():
             faults.note(
                 "sdk_disabled",
                 "OTEL_SDK_DISABLED is set: nothing is forwarded by OpenTelemetry; "
@@ -125,10 +125,6 @@ def _build(place: Workspace, otlp: LogRecordExporter | None, fsync: bool) -> _Pi
     return made
 
 
-def _sdk_disabled() -> bool:
-    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-
-
 def shutdown() -> None:
     """Stop recording: write what waits, flush OTLP within its bound, forget the pipeline."""
     with _lock:
@@ -140,7 +136,7 @@ def _replace(made: _Pipeline) -> None:
     global _pipeline
     before, _pipeline = _pipeline, made
     recording.forget_host_logger()
-    recording.use_destination(made.loggers, made.workspace_id)
+    recording.use_destination(recording.Destination(made.loggers, made.workspace_id))
     if made.workspace is not None:
         faults.bind(made.workspace.health_directory)
     for close in before.closers:
@@ -158,7 +154,9 @@ def _at_exit() -> None:
         with recording.guarded("shutdown"):
             close()
     if _pipeline.workspace_logger is not None:
-        recording.use_destination((_pipeline.workspace_logger,), _pipeline.workspace_id)
+        recording.use_destination(
+            recording.Destination((_pipeline.workspace_logger,), _pipeline.workspace_id)
+        )
     faults.flush()
 
 

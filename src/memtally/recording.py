@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from opentelemetry import trace
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber, get_logger
@@ -38,6 +38,7 @@ from memtally.records import MemoryRecord, snapshots
 from memtally.workspace import find_workspace
 
 __all__ = [
+    "Destination",
     "Moment",
     "UsageLogRecord",
     "as_records",
@@ -54,11 +55,18 @@ __all__ = [
 
 _SUPPRESS = "suppress_instrumentation"
 
-# Set by configure() and by testing.capture(): loggers that get every event, in this order.
-_loggers: tuple[Logger, ...] = ()
-_workspace_id: str | None = None
+
+class Destination(NamedTuple):
+    """Where every event goes: these loggers, in this order, and the host's own provider if it may."""
+
+    loggers: tuple[Logger, ...] = ()
+    workspace_id: str | None = None
+    host_gets_events: bool = True
+
+
+# Set by configure() and by testing.capture(); one value, so that no read sees half of a change.
+_destination = Destination()
 _host_logger: Logger | None = None
-_host_gets_events = True
 
 
 class UsageLogRecord(LogRecord):
@@ -153,7 +161,7 @@ def record_use(
     """Record one read operation that put the records' content into a context.
 
     ``source`` names the route (``"MemoryRead"``). ``event_id``: the host's own id of the operation;
-    the same id again adds nothing. ``occurred_at``: when, if not now; a naive time is UTC.
+    it counts once, however often it is given. ``occurred_at``: when, if not now; a naive time is UTC.
     ``session_id``, ``actor``: those of the context by default. ``input_tokens``: auxiliary.
 
     Raises ``InvalidValueError`` for arguments that can never be right, such as
@@ -282,22 +290,23 @@ def make_event(
 def emit_event(event: UsageEvent) -> None:
     """Send one event down the pipeline; where there is none, say so once."""
     global _host_logger
-    record = UsageLogRecord(event, _workspace_id)
-    for logger in _loggers:
+    destination = _destination
+    record = UsageLogRecord(event, destination.workspace_id)
+    for logger in destination.loggers:
         # one failing destination must not cost the others the event
         with guarded("emit"):
             logger.emit(record)
-    if not _host_gets_events:
+    if not destination.host_gets_events:
         return
     if _host_logger is None:
         _host_logger = get_logger(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, schema_url=semconv.SCHEMA_URL)
     if _is_enabled(_host_logger):
         # a record of its own: the host's limits and processors change what they are given
-        copy = UsageLogRecord(event, _workspace_id)
+        copy = UsageLogRecord(event, destination.workspace_id)
         copy.persisted_to = record.persisted_to
         with guarded("emit"):
             _host_logger.emit(copy)
-    elif not _loggers:
+    elif not destination.loggers:
         _say_no_pipeline()
 
 
@@ -320,16 +329,10 @@ def _is_enabled(logger: Logger) -> bool:
     return type(real).__name__ not in ("NoOpLogger", "ProxyLogger")
 
 
-Destination = tuple[tuple[Logger, ...], str | None, bool]
-
-
-def use_destination(
-    loggers: tuple[Logger, ...], workspace_id: str | None, host_gets_events: bool = True
-) -> Destination:
-    """Set where every event goes, in one step for the threads that read; what was set before."""
-    global _loggers, _workspace_id, _host_gets_events
-    before = (_loggers, _workspace_id, _host_gets_events)
-    _loggers, _workspace_id, _host_gets_events = loggers, workspace_id, host_gets_events
+def use_destination(destination: Destination) -> Destination:
+    """Set where every event goes from now on; what was set before."""
+    global _destination
+    before, _destination = _destination, destination
     return before
 
 

@@ -11,7 +11,7 @@ from memtally import tokens
 from memtally.errors import InvalidValueError
 from memtally.events import RecordSnapshot, check_kind, check_slug
 
-__all__ = ["Content", "MemoryRecord", "snapshots"]
+__all__ = ["Content", "Measure", "MemoryRecord", "snapshots"]
 
 Content = str | bytes | Path
 
@@ -94,8 +94,7 @@ class Measure:
             return None, None  # deleted meanwhile, say: the read still counts
         if size <= len(data):
             return self(data)
-        _, count = self(data)
-        self.tokenizer = tokens.SCRIPT_ESTIMATE
+        _, count = self(data)  # too long to be counted exactly, so that no estimate passes for a count
         return size, None if count is None else count * size // len(data)
 
     @staticmethod

@@ -60,10 +60,12 @@ def capture() -> Iterator[Captured]:
     ``once_per="session"`` begins anew in the block. Not for use from several threads at once.
     """
     captured = Captured()
-    before = recording.use_destination((_CapturingLogger(captured),), None, host_gets_events=False)
+    before = recording.use_destination(
+        recording.Destination((_CapturingLogger(captured),), host_gets_events=False)
+    )
     _calls.forget_placed()
     try:
         yield captured
     finally:
-        recording.use_destination(*before)
+        recording.use_destination(before)
         _calls.forget_placed()

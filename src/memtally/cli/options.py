@@ -13,7 +13,16 @@ import click
 from memtally.ledger.decode import parse_time
 from memtally.report.build import moment
 
-__all__ = ["format_options", "json_option", "period", "period_options", "source_options", "zone_of"]
+__all__ = [
+    "format_options",
+    "json_option",
+    "no_color_option",
+    "period",
+    "period_options",
+    "source_options",
+    "workspace_option",
+    "zone_of",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,8 +13,8 @@ from memtally import faults, tokens
 from memtally._git import ask_git
 from memtally._vocabulary import VocabularyMissingError, vocabulary_bytes
 from memtally.cli.options import json_option, no_color_option, workspace_option
-from memtally.context import disabled
-from memtally.errors import ConfigError, LogReadError, MemtallyError
+from memtally.context import disabled, sdk_disabled
+from memtally.errors import ConfigError, InvalidValueError, LogReadError, MemtallyError
 from memtally.report import Coverage
 from memtally.report._text import counted, one_line, stamp, utc_stamp
 from memtally.report.build import open_source, report_of
@@ -105,12 +105,11 @@ def _writable(place: Workspace) -> bool:
 
 
 def _faults(place: Workspace) -> dict[str, Any]:
-    return {
-        kind.replace(
-            "_", " "
-        ): f"{counted(int(str(entry['count'])), 'time')}, last {_time(entry['last'])}: {entry['message']}"
-        for kind, entry in sorted(faults.read_health(str(place.directory)).items())
-    }
+    said = {}
+    for kind, entry in sorted(faults.read_health(str(place.directory)).items()):
+        times = counted(int(str(entry["count"])), "time")
+        said[kind.replace("_", " ")] = f"{times}, last {_time(entry['last'])}: {entry['message']}"
+    return said
 
 
 def _time(seconds: object) -> str:
@@ -122,7 +121,10 @@ def _time(seconds: object) -> str:
 
 def _tokenizer() -> dict[str, Any]:
     wanted = os.environ.get("MEMTALLY_TOKENIZER") or tokens.DEFAULT_TOKENIZER
-    estimator = tokens.TokenEstimator(wanted)
+    try:
+        estimator = tokens.TokenEstimator(wanted)
+    except InvalidValueError as error:
+        return {"name": wanted, "counts": f"by formula, for MEMTALLY_TOKENIZER is wrong: {error}"}
     if estimator.state == "formula":
         return {"name": wanted, "counts": "estimated by formula"}
     estimator.load()
@@ -147,7 +149,7 @@ def _opentelemetry() -> dict[str, Any]:
         "otlp_endpoint": os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "-"),
         "by_name": "OTEL_LOGS_EXPORTER=memtally" if "memtally" in exporters else "no",
     }
-    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    if sdk_disabled():
         said["sdk"] = "OTEL_SDK_DISABLED is set: nothing is forwarded; the log goes on under configure()"
     return said
 

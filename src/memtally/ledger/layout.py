@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["DIRECTORY", "LOG_FILE", "ensure_directory", "segments"]
+__all__ = ["DIRECTORY", "LOG_FILE", "ensure_directory", "segments", "within"]
 
 DIRECTORY = ".memtally"
 LOG_FILE = "usage.jsonl"

@@ -23,9 +23,12 @@ if sys.platform == "win32":  # pragma: no cover - written from the documentation
         return True
 
     def unlock(descriptor: int) -> None:
-        """Release the lock."""
-        os.lseek(descriptor, 0x7FFF_FFFF, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+        """Release the lock; nothing where it was not held, or the file system has none."""
+        try:
+            os.lseek(descriptor, 0x7FFF_FFFF, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+        except OSError:
+            pass
 
 else:
     import fcntl
@@ -38,8 +41,11 @@ else:
         return True
 
     def unlock(descriptor: int) -> None:
-        """Release the lock."""
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        """Release the lock; nothing where it was not held, or the file system has none."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        except OSError:
+            pass
 
 
 def lock(descriptor: int, timeout: float) -> bool:

@@ -167,11 +167,10 @@ class LogWriter:
             )
 
     def _write(self, data: bytes) -> None:
-        locked = self._lock_current_file()
         try:
-            size = os.fstat(self._descriptor).st_size
-            start = size
-            if size != self._end and size > 0 and _byte_at(self._descriptor, size - 1) != b"\n":
+            locked = self._lock_current_file()
+            start = os.fstat(self._descriptor).st_size
+            if start != self._end and start > 0 and _byte_at(self._descriptor, start - 1) != b"\n":
                 data = b"\n" + data  # somebody's torn line ends here, and costs only itself
             try:
                 self._write_all(data)
@@ -184,7 +183,8 @@ class LogWriter:
             if locked and 0 < self._seal_bytes <= self._end:
                 self._seal_locked()
         finally:
-            if locked and self._descriptor >= 0:
+            # also when an exception out of a signal handler came right after the locking
+            if self._descriptor >= 0:
                 unlock(self._descriptor)
 
     def _write_all(self, data: bytes) -> None:

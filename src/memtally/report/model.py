@@ -9,7 +9,16 @@ from typing import Literal
 
 from memtally.events import normal_slug
 
-__all__ = ["Coverage", "RecordUsage", "Review", "ReviewItem", "SourceCoverage", "UsageReport"]
+__all__ = [
+    "Coverage",
+    "InventoryState",
+    "LogState",
+    "RecordUsage",
+    "Review",
+    "ReviewItem",
+    "SourceCoverage",
+    "UsageReport",
+]
 
 Status = Literal["present", "missing", "unknown"]
 LogState = Literal["ok", "no_log", "empty"]

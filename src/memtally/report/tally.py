@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent, encode_event, is_search_source
 
-__all__ = ["Filters", "RecordTally", "Tally", "tally_events"]
+__all__ = ["Filters", "RecordTally", "Span", "Tally", "tally_events"]
 
 Key = tuple[str, str]
 DAY = 86_400 * 1_000_000
