@@ -472,6 +472,7 @@ def test_status(run: Run, workspace: Path) -> None:
     assert "exact" in facts["tokenizer"]["counts"]
     (workspace / ".memtally" / "health.jsonl").write_text('{"fault":"x","count":1e999,"at":1}\nnonsense\n')
     assert run("status").returncode == 0
+    assert "MEMTALLY_TOKENIZER is wrong" in run("status", MEMTALLY_TOKENIZER="nonesuch").stdout
     (workspace / ".memtally" / "config.toml").write_text("preset = ")
     assert "MALFORMED" in run("status").stdout
     (workspace / ".memtally" / "config.toml").unlink()

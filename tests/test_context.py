@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import memtally
+from memtally import faults
 from memtally.errors import InvalidValueError
 from memtally.testing import Captured, capture
 
@@ -149,11 +150,13 @@ def test_wrong_values_are_refused_at_once(arguments: dict[str, object], names: s
 
 
 def test_a_wrong_actor_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a read path it is taken as ``agent``; ``configure()`` says what is wrong."""
+    """On a read path it is taken as ``agent``, said and counted; ``configure()`` refuses it."""
     monkeypatch.setenv("MEMTALLY_ACTOR", "doctor")
     with capture() as captured:
         read("decision", "a")
-    assert captured.events[0].actor == "agent"
+        read("decision", "b")
+    assert [event.actor for event in captured.events] == ["agent", "agent"]
+    assert faults.counts() == {"wrong_actor": 2}
     with pytest.raises(InvalidValueError, match="doctor"):
         memtally.configure(".")
 

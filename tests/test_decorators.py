@@ -1284,3 +1284,26 @@ def test_arguments_are_those_that_python_binds(
     wanted = dict(expected.arguments)
     wanted.update(wanted.pop("extra", {}))
     assert dict(found) == wanted
+
+
+async def test_odd_chunks_of_the_hosts_reach_it_untouched() -> None:
+    """A chunk that fails when it is asked for its length is handed on all the same."""
+    odd = Evasive([1])
+
+    def stream(kind: str, slug: str) -> Iterator[Any]:
+        yield odd
+        yield "text"
+
+    async def stream_later(kind: str, slug: str) -> AsyncIterator[Any]:
+        yield odd
+        yield "text"
+
+    wrap = memtally.instrument_read("MemoryRead")
+    with capture() as captured:
+        assert [chunk is odd or chunk for chunk in wrap(stream)("decision", "a")] == [True, "text"]
+        assert [chunk is odd or chunk async for chunk in wrap(stream_later)("decision", "a")] == [
+            True,
+            "text",
+        ]
+    assert names(captured) == [("MemoryRead", "decision/a")] * 2
+    assert faults.counts() == {"result_failed": 2}

@@ -39,9 +39,7 @@ def imported(file: Path) -> set[str]:
 
 def test_every_public_name_is_there_and_listed() -> None:
     """``__all__`` is complete, sorted and importable; the lazy table and the type checker's view agree."""
-    assert memtally.__all__ == sorted(memtally.__all__, key=lambda n: (n == "__version__", n)) or set(
-        memtally.__all__
-    )
+    assert memtally.__all__ == sorted(memtally.__all__)
     for name in memtally.__all__:
         assert getattr(memtally, name) is not None
     assert set(memtally._HOME_OF) | {"__version__"} == set(memtally.__all__)
@@ -86,6 +84,28 @@ def test_only_the_command_line_prints_or_exits() -> None:
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Call):
                 assert ast.unparse(node.func) not in ("print", "sys.exit", "exit", "quit"), file
+
+
+def test_every_modules_list_of_names_is_complete() -> None:
+    """What one module takes from another is in the other's ``__all__``; private names stay at home."""
+    lists: dict[str, set[str]] = {}
+    modules = {file.stem for file in ALL_SOURCES} | {file.parent.name for file in ALL_SOURCES}
+    for file in ALL_SOURCES:
+        root = ROOT / ("src" if (ROOT / "src") in file.parents else "exporters")
+        module = ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                lists[module] = set(ast.literal_eval(node.value))
+    assert len(lists) > 30
+    missing = [
+        f"{node.module}.{alias.name} in {file.name}"
+        for file in ALL_SOURCES
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module in lists
+        for alias in node.names
+        if alias.name not in lists[node.module] | modules
+    ]
+    assert missing == []
 
 
 def modules_after(run_python: Callable[..., subprocess.CompletedProcess[str]], code: str) -> set[str]:
@@ -171,7 +191,7 @@ def test_the_built_wheel_works_away_from_the_sources(tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(site)
     borrowed = tmp_path / "borrowed"
     borrowed.mkdir()
-    for entry in Path(importlib.metadata.__file__ and click_location()).iterdir():
+    for entry in Path(click_location()).iterdir():
         if "memtally" not in entry.name:
             (borrowed / entry.name).symlink_to(entry)
     done = subprocess.run(

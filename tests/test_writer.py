@@ -507,3 +507,43 @@ def test_a_seal_that_cannot_remove_the_old_name_leaves_no_second(
     assert [Path(p).name for p in segments(str(log.parent))] == ["usage.jsonl"]
     assert numbers(log) == [1, 2, 3]
     assert faults.counts()["seal_failed"] == 3
+
+
+def test_an_exception_right_after_the_locking_lets_the_lock_go(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupt between taking the lock and writing keeps nobody waiting, and loses nothing."""
+    import fcntl
+
+    writer = LogWriter(str(log))
+    writer.append(entry(1))
+    with monkeypatch.context() as patch:
+
+        def interrupted(_: int) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(writer_module.os, "fstat", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            writer.append(entry(2))
+    with log.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where it is still held
+    assert writer.append(entry(3))
+    assert numbers(log) == [1, 2, 3]
+
+
+def test_faults_counted_by_many_threads_are_kept_once(tmp_path: Path) -> None:
+    """What the health file adds up to is what was counted, however many threads write it."""
+    faults.bind(str(tmp_path))
+
+    def work() -> None:
+        for _ in range(250):
+            faults.note("some_fault", "said once")
+            faults.flush()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert faults.counts() == {"some_fault": 2_000}
+    assert faults.read_health(str(tmp_path))["some_fault"]["count"] == 2_000
