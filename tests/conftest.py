@@ -78,40 +78,41 @@ def lines(workspace: Path) -> Callable[[], list[dict[str, Any]]]:
     return read
 
 
-@pytest.fixture
-def run(workspace: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs the command line as a process of its own, in the workspace."""
+Process = Callable[..., subprocess.CompletedProcess[str]]
 
-    def call(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "memtally", *arguments],
-            cwd=workspace,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=60,
-            check=False,
-            env={**os.environ, "PYTHONWARNINGS": "error", **environment},
+
+def process(workspace: Path, arguments: tuple[str, ...], stdin: str, environment: dict[str, str]) -> Any:
+    """Run Python in the workspace, never longer than a minute."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=workspace,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.fixture
+def run(workspace: Path) -> Process:
+    """Runs the command line as a process of its own, in the workspace; a warning is an error."""
+
+    def call(*arguments: str, stdin: str = "", **environment: str) -> Any:
+        return process(
+            workspace, ("-m", "memtally", *arguments), stdin, {"PYTHONWARNINGS": "error", **environment}
         )
 
     return call
 
 
 @pytest.fixture
-def run_python(workspace: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_python(workspace: Path) -> Process:
     """Runs a piece of Python in a process of its own, in the workspace."""
 
-    def call(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=workspace,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=60,
-            check=False,
-            env={**os.environ, **environment},
-        )
+    def call(code: str, **environment: str) -> Any:
+        return process(workspace, ("-c", code), "", environment)
 
     return call
