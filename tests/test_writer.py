@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from memtally import faults
+from memtally import faults, health
 from memtally.ledger import writer as writer_module
 from memtally.ledger.layout import segments
 from memtally.ledger.writer import LogWriter
@@ -484,9 +484,36 @@ def test_a_torn_write_without_the_lock_is_not_taken_back(log: Path, monkeypatch:
             patch.setattr(writer_module.os, "write", torn)
             patch.setattr(writer_module.os, "ftruncate", lambda *_: pytest.fail("the file was shortened"))
             assert not writer.append(b"2345678\n")
-    assert log.read_bytes() == entry(1) + b"23456"
+    *torn, last = log.read_bytes().removeprefix(entry(1)).split(b"\n")
+    assert all(b"2345678".startswith(piece) for piece in [*torn, last])
     assert writer.append(entry(3))
-    assert log.read_bytes() == entry(1) + b"23456\n2345678\n" + entry(3)
+    assert log.read_bytes() == entry(1) + b"\n".join([*torn, last]) + b"\n2345678\n" + entry(3)
+
+
+def test_a_line_cut_short_without_the_lock_is_begun_anew(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others may have written behind a torn piece is not split: the whole line follows on a line of its own."""
+    import fcntl
+
+    monkeypatch.setattr(writer_module, "LOCK_TIMEOUT", 0.05)
+    writer = LogWriter(str(log))
+    writer.append(entry(1))
+    real, cut = os.write, [3, 2]
+
+    def sometimes_short(descriptor: int, data: memoryview) -> int:
+        if not cut:
+            return real(descriptor, data)
+        written = real(descriptor, bytes(data[: cut.pop(0)]))
+        with log.open("ab") as other:
+            other.write(b"\n" + entry(9))  # somebody else, in between
+        return written
+
+    with log.open("rb") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with monkeypatch.context() as patch:
+            patch.setattr(writer_module.os, "write", sometimes_short)
+            assert writer.append(entry(2))
+    whole = [line + b"\n" for line in log.read_bytes().split(b"\n")]
+    assert [whole.count(entry(n)) for n in (1, 2, 9)] == [1, 1, 2]
 
 
 def test_a_seal_that_cannot_remove_the_old_name_leaves_no_second(
@@ -546,4 +573,4 @@ def test_faults_counted_by_many_threads_are_kept_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join(30)
     assert faults.counts() == {"some_fault": 2_000}
-    assert faults.read_health(str(tmp_path))["some_fault"]["count"] == 2_000
+    assert health.read_faults(str(tmp_path))["some_fault"]["count"] == 2_000

@@ -3,7 +3,10 @@
 A fault never raises and never blocks. Its first occurrence writes one warning to the ``memtally``
 logger and one line to ``.memtally/health.jsonl``; later ones are added up and written when their number
 reaches a power of ten and when the process ends. What a killed process had only counted is lost;
-that the fault occurred is not. Messages carry no content of any record.
+that the fault occurred is not. What cannot be written is tried again with the next fault and at the end.
+Messages carry no content of any record.
+
+Beside the faults stands how many events wait in the memory of which process.
 """
 
 from __future__ import annotations
@@ -13,16 +16,15 @@ import os
 import threading
 import time
 
-__all__ = ["HEALTH_FILE", "bind", "counts", "flush", "note", "read_health", "reset"]
-
-HEALTH_FILE = "health.jsonl"
-_MAX_BYTES = 1_048_576
+__all__ = ["add_waiting", "bind", "counts", "flush", "note", "reset"]
 
 _lock = threading.Lock()
 _directory: str | None = None
 _counts: dict[str, int] = {}
 _written: dict[str, int] = {}
 _messages: dict[str, str] = {}
+_waiting = 0
+_waiting_written = 0
 
 
 def bind(directory: str | None, *, replace: bool = True) -> None:
@@ -74,78 +76,45 @@ def counts() -> dict[str, int]:
     return dict(_counts)
 
 
+def add_waiting(change: int) -> None:
+    """Tell how many more (or fewer) events wait in this process's memory than was told before."""
+    global _waiting
+    _waiting += change
+    flush()
+
+
 def flush() -> None:
-    """Append what has been counted since the last time to the workspace's health file."""
+    """Append what is new since the last time to the workspace's health file, if that can be written."""
+    global _waiting_written
     directory = _directory
     if directory is None:
         return
-    import json  # noqa: PLC0415 - only once something is wrong
+    from memtally import health  # noqa: PLC0415 - only once something is wrong; a hook starts without it
 
-    lines = []
     held = _lock.acquire(timeout=0.2)  # two threads must not both write what one has counted
     try:
-        for kind, total in list(_counts.items()):
-            new = total - _written.get(kind, 0)
-            if new > 0:
-                _written[kind] = total
-                entry = {
-                    "at": time.time(),
-                    "pid": os.getpid(),
-                    "fault": kind,
-                    "count": new,
-                    "message": _messages[kind],
-                }
-                lines.append(json.dumps(entry) + "\n")
+        totals, waiting = dict(_counts), _waiting
+        new = {kind: total - _written.get(kind, 0) for kind, total in totals.items()}
+        entries = [
+            health.entry(fault=kind, count=n, message=_messages[kind]) for kind, n in new.items() if n > 0
+        ]
+        if waiting != _waiting_written:
+            entries.append(health.entry(waiting=waiting))
+        if entries and health.append(directory, entries):
+            _written.update(totals)
+            _waiting_written = waiting
+    except OSError:
+        pass  # the folder that cannot be written is, as a rule, the very fault
     finally:
         if held:
             _lock.release()
-    if not lines:
-        return
-    try:
-        flags = (
-            os.O_WRONLY
-            | os.O_APPEND
-            | os.O_CREAT
-            | getattr(os, "O_NOFOLLOW", 0)
-            | getattr(os, "O_NONBLOCK", 0)
-        )
-        descriptor = os.open(os.path.join(directory, HEALTH_FILE), flags, 0o600)
-        try:
-            if os.fstat(descriptor).st_size < _MAX_BYTES:
-                os.write(descriptor, "".join(lines).encode())
-        finally:
-            os.close(descriptor)
-    except OSError:
-        pass  # the folder that cannot be written is, as a rule, the very fault
-
-
-def read_health(directory: str) -> dict[str, dict[str, object]]:
-    """The faults kept in a ``.memtally`` folder: for each kind its count, last time and message."""
-    import json  # noqa: PLC0415
-
-    found: dict[str, dict[str, object]] = {}
-    try:
-        with open(os.path.join(directory, HEALTH_FILE), "rb") as stream:
-            lines = stream.read(2 * _MAX_BYTES).split(b"\n")
-    except OSError:
-        return found
-    for line in lines:
-        try:
-            entry = json.loads(line)
-            kind, count, at = str(entry["fault"]), int(entry["count"]), float(entry["at"])
-            message = str(entry["message"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            continue
-        kept = found.setdefault(kind, {"count": 0, "last": 0.0, "message": message})
-        kept["count"] = int(str(kept["count"])) + count
-        kept["last"] = max(float(str(kept["last"])), at)
-    return found
 
 
 def reset() -> None:
     """Forget what this process has counted (for tests, and in a forked child)."""
-    global _lock
+    global _lock, _waiting, _waiting_written
     _lock = threading.Lock()
+    _waiting = _waiting_written = 0
     _counts.clear()
     _written.clear()
     _messages.clear()

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from memtally import faults, tokens
+from memtally import health, tokens
 from memtally._git import ask_git
 from memtally._vocabulary import VocabularyMissingError, vocabulary_bytes
 from memtally.cli.options import json_option, no_color_option, workspace_option
@@ -55,7 +55,7 @@ def _facts(place: Workspace) -> dict[str, dict[str, Any]]:
         "faults": _faults(place) or {"none": "no fault of recording is known"},
         "tokenizer": _tokenizer(),
         "opentelemetry": _opentelemetry(),
-        "warnings": _warnings(place) or {"none": "-"},
+        "warnings": _warnings(place, coverage) or {"none": "-"},
     }
 
 
@@ -80,11 +80,29 @@ def _log(place: Workspace, coverage: Coverage | MemtallyError) -> dict[str, Any]
         "files": len(paths),
         "bytes": sum(os.path.getsize(path) for path in paths if os.path.exists(path)),
         "writable": "yes" if _writable(place) else "NO",
+        "waiting": _waiting(place),
         "events": coverage.events,
         "last_event": utc_stamp(coverage.last_event_at) or "-",
         "damaged_lines": coverage.damaged_lines,
+        "recovered_events": coverage.recovered_events,
         "duplicate_events": coverage.duplicate_events,
+        "conflicting_events": coverage.conflicting_events,
     }
+
+
+def _waiting(place: Workspace) -> str:
+    """Events that are not in the log: an event is safe once it is appended, and not before."""
+    said = []
+    for entry in health.read_waiting(str(place.directory)):
+        events, process = counted(entry["waiting"], "event"), f"process {entry['pid']}"
+        said.append(
+            {
+                True: f"at least {events} in the memory of {process}: not in the log yet",
+                False: f"at least {events} LOST with {process}, which ended while they waited",
+                None: f"at least {events} waiting, or lost, in {process} on {one_line(entry['host'])}",
+            }[entry["alive"]]
+        )
+    return "; ".join(said) or "none"
 
 
 def _sources(coverage: Coverage | MemtallyError) -> dict[str, Any]:
@@ -106,15 +124,15 @@ def _writable(place: Workspace) -> bool:
 
 def _faults(place: Workspace) -> dict[str, Any]:
     said = {}
-    for kind, entry in sorted(faults.read_health(str(place.directory)).items()):
-        times = counted(int(str(entry["count"])), "time")
-        said[kind.replace("_", " ")] = f"{times}, last {_time(entry['last'])}: {entry['message']}"
+    for kind, entry in sorted(health.read_faults(str(place.directory)).items()):
+        times = counted(entry["count"], "time")
+        said[kind.replace("_", " ")] = f"{times}, last {_time(entry['at'])}: {entry['message']}"
     return said
 
 
-def _time(seconds: object) -> str:
+def _time(seconds: float) -> str:
     try:
-        return datetime.fromtimestamp(float(str(seconds)), UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
     except (ValueError, OverflowError, OSError):
         return "unknown"
 
@@ -154,8 +172,10 @@ def _opentelemetry() -> dict[str, Any]:
     return said
 
 
-def _warnings(place: Workspace) -> dict[str, str]:
+def _warnings(place: Workspace, coverage: Coverage | MemtallyError) -> dict[str, str]:
     found = {}
+    if isinstance(coverage, Coverage) and (coverage.damaged_lines or coverage.conflicting_events):
+        found["log"] = "some lines are damaged or contradict others; memtally log verify says which"
     if disabled():
         found["disabled"] = "MEMTALLY_DISABLED is set: nothing is recorded"
     if os.environ.get("OTEL_LOGS_EXPORTER") and "memtally" in os.environ["OTEL_LOGS_EXPORTER"]:

@@ -4,7 +4,8 @@ Under one lock on the log itself: check that the path still names the open file 
 the file ends in a newline (else start with one), write the line by one ``os.write``, unlock. A reader
 needs no lock. What cannot be written waits in memory, bounded, and goes out with the next event.
 
-``append()`` never raises and waits at most ``LOCK_TIMEOUT`` seconds for another process.
+``append()`` never raises ``OSError``, and waits at most ``LOCK_TIMEOUT`` seconds for other threads and
+processes together. What the disk itself takes for a write has no bound that a process could set.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ from memtally.ledger.locking import lock, unlock
 __all__ = ["LOCK_TIMEOUT", "SEAL_BYTES", "LogWriter"]
 
 LOCK_TIMEOUT = 2.0
-"""Seconds to wait for the lock; then the line is written without it (one O_APPEND write) and counted."""
+"""Seconds that one append waits. Where another process then holds the lock still, the line is written without
+it (one O_APPEND write); where another thread is still writing, the line waits in memory. Both are counted."""
 
 IMPATIENCE = 10.0
-"""Seconds after such a time-out in which the lock is tried, but not waited for."""
+"""Seconds after such a time-out in which an append tries, but does not wait."""
 
 SEAL_BYTES = 256 * 1_048_576
 BATCH_BYTES = 262_144
 WAITING_LINES = 10_000
 WAITING_BYTES = 8 * 1_048_576
+ATTEMPTS = 5
+"""So often a file that was replaced meanwhile is opened anew when the deadline has passed, and a line that was
+cut short without the lock is begun anew."""
 
 _FLAGS = (
     os.O_RDWR
@@ -68,11 +73,12 @@ class LogWriter:
         self._waiting: deque[bytes] = deque()
         self._holder: int | None = None
         self._impatient_until = 0.0
+        self._said = 0  # how many were last said to wait
         _writers.add(self)
 
     @property
     def waiting(self) -> int:
-        """Events that could not be written yet."""
+        """Lines that could not be written yet."""
         return len(self._waiting)
 
     def append(self, line: bytes) -> bool:
@@ -84,23 +90,54 @@ class LogWriter:
         """Write what waits, if it can be written; whether nothing waits any more."""
         if self._holder == threading.get_ident():
             return False  # a signal handler inside an append: the append below it, or the next, writes it
-        if not self._free_within(LOCK_TIMEOUT):
+        deadline = self._deadline()
+        if not self._free_before(deadline):
+            self._impatient_until = (
+                time.monotonic() + IMPATIENCE
+            )  # a hung disk costs one wait, not one a read
             faults.note(
                 "writer_busy", f"{self.path}: another thread was writing for too long; an event waits"
             )
+            self._shed(newest=True)
+            self._say_what_waits()
             return False
         # "with" rather than acquire(timeout): an exception out of a signal handler cannot come between
         # the taking and the block, and leave the mutex locked for ever
         with self._mutex:
             self._holder = threading.get_ident()
             try:
-                return self._drain()
+                return self._drain(deadline)
             finally:
                 self._holder = None
 
-    def _free_within(self, seconds: float) -> bool:
-        """Wait until no other thread writes; false where one does for longer than that."""
-        deadline = time.monotonic() + seconds
+    def seal(self) -> str | None:
+        """Give the log its number now; the segment's path, or ``None`` where there is nothing to seal.
+
+        Raises ``OSError`` where it is not possible, ``TimeoutError`` where others write for too long.
+        """
+        self.flush()
+        if not self._free_before(time.monotonic() + LOCK_TIMEOUT):
+            raise TimeoutError(f"another thread was writing for over {LOCK_TIMEOUT:g} s")
+        with self._mutex:
+            self._holder = threading.get_ident()
+            try:
+                # opening it would create it
+                if not os.path.lexists(self.path) or os.stat(self.path, follow_symlinks=False).st_size == 0:
+                    return None
+                if not self._lock_current_file(time.monotonic() + LOCK_TIMEOUT):
+                    raise TimeoutError(f"the log was locked for over {LOCK_TIMEOUT:g} s")
+                return self._seal_locked()
+            finally:
+                self._close_descriptor()
+                self._holder = None
+
+    def _deadline(self) -> float:
+        now = time.monotonic()
+        # who blocks the log for ever costs one wait, not one for each read
+        return now if now < self._impatient_until else now + LOCK_TIMEOUT
+
+    def _free_before(self, deadline: float) -> bool:
+        """Wait until no other thread writes; false where one still does at the deadline."""
         while self._mutex.locked():
             if time.monotonic() >= deadline:
                 return False
@@ -115,21 +152,23 @@ class LogWriter:
                 f"{self.path}: events that could not be written were lost when the process ended",
                 count=len(self._waiting),
             )
+            faults.add_waiting(-self._said)  # given up, and counted as that
+            self._said = 0
         # not from a signal handler inside an append: the append below it needs the file
-        if self._holder != threading.get_ident() and self._free_within(LOCK_TIMEOUT):
+        if self._holder != threading.get_ident() and self._free_before(self._deadline()):
             with self._mutex:
                 self._close_descriptor()
 
     # -- under the mutex -------------------------------------------------------------------------
 
-    def _drain(self) -> bool:
+    def _drain(self, deadline: float) -> bool:
         try:
             while self._waiting:
                 number, data = 1, self._waiting[0]
                 if len(self._waiting) > 1:
                     number, data = self._batch()
-                self._write(data)
-                for _ in range(number):
+                self._write(data, deadline)
+                for _ in range(min(number, len(self._waiting))):  # none in a child forked by a signal handler
                     self._waiting.popleft()
         except OSError as error:
             faults.note(
@@ -140,8 +179,18 @@ class LogWriter:
             )
             self._close_descriptor()
             self._shed()
+            self._say_what_waits()
             return False
+        if self._said:
+            self._say_what_waits()
         return True
+
+    def _say_what_waits(self) -> None:
+        """Let ``memtally status`` know: at each doubling of the number, and when nothing waits any more."""
+        number = len(self._waiting)
+        if number.bit_length() != self._said.bit_length():
+            faults.add_waiting(number - self._said)
+            self._said = number
 
     def _batch(self) -> tuple[int, bytes]:
         """The oldest waiting lines, up to a bound, as one piece."""
@@ -154,61 +203,71 @@ class LogWriter:
             lines.append(line)
         return len(lines), b"".join(lines)
 
-    def _shed(self) -> None:
-        size, given_up = sum(map(len, self._waiting)), 0
-        while len(self._waiting) > WAITING_LINES or size > WAITING_BYTES:
-            size -= len(self._waiting.popleft())
+    def _shed(self, *, newest: bool = False) -> None:
+        """Keep what waits within its bounds. Without the mutex the newest goes: the oldest is being written."""
+        size, given_up = sum(map(len, list(self._waiting))), 0
+        while self._waiting and (len(self._waiting) > WAITING_LINES or size > WAITING_BYTES):
+            size -= len(self._waiting.pop() if newest else self._waiting.popleft())
             given_up += 1
         if given_up:
             faults.note(
                 "events_lost",
-                f"{self.path}: more events wait than fit in memory; the oldest were given up",
+                f"{self.path}: more events wait than fit in memory; some were given up",
                 count=given_up,
             )
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, deadline: float) -> None:
         try:
-            locked = self._lock_current_file()
+            locked = self._lock_current_file(deadline)
             start = os.fstat(self._descriptor).st_size
             if start != self._end and start > 0 and _byte_at(self._descriptor, start - 1) != b"\n":
                 data = b"\n" + data  # somebody's torn line ends here, and costs only itself
-            try:
-                self._write_all(data)
-            except OSError:
-                self._take_back(start, locked)
-                raise
-            self._end = start + len(data)
+            self._end = self._write_all(data, start, locked)
             if self._fsync:
                 os.fdatasync(self._descriptor) if hasattr(os, "fdatasync") else os.fsync(self._descriptor)
             if locked and 0 < self._seal_bytes <= self._end:
-                self._seal_locked()
+                try:
+                    self._seal_locked()
+                except OSError as error:
+                    faults.note("seal_failed", f"{self.path}: could not be sealed; it goes on growing", error)
         finally:
             # also when an exception out of a signal handler came right after the locking
             if self._descriptor >= 0:
                 unlock(self._descriptor)
 
-    def _write_all(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            written = os.write(self._descriptor, view)
-            if written == 0:
-                raise OSError("the file takes no bytes")
-            view = view[written:]
+    def _write_all(self, data: bytes, start: int, locked: bool) -> int:
+        """Write all of it, however the system cuts it up; the file's size behind it, or -1 if unknown."""
+        written = torn = 0
+        try:
+            while written < len(data):
+                if written and not locked:
+                    # others may have written behind the torn piece: it cannot be gone on with, but left behind
+                    torn += 1
+                    if torn == ATTEMPTS:
+                        raise OSError("the file takes no whole line")
+                    data, written = b"\n" + data.lstrip(b"\n"), 0
+                taken = os.write(self._descriptor, memoryview(data)[written:])
+                if taken == 0:
+                    raise OSError("the file takes no bytes")
+                written += taken
+        except OSError:
+            self._end = -1
+            if locked and written:
+                self._take_back(start, written)
+            raise
+        return start + len(data) if locked else -1
 
-    def _take_back(self, start: int, locked: bool) -> None:
-        """Undo a half-written line, where the lock proves that nothing of anybody else's follows it."""
-        self._end = -1
-        if locked:
-            try:
+    def _take_back(self, start: int, written: int) -> None:
+        """Undo a half-written line, where lock and size prove that nothing of anybody else's follows it."""
+        try:
+            if os.fstat(self._descriptor).st_size == start + written:
                 os.ftruncate(self._descriptor, start)
-            except OSError:
-                pass  # the next writer starts with a newline
+        except OSError:
+            pass  # the next writer starts with a newline
 
-    def _lock_current_file(self) -> bool:
+    def _lock_current_file(self, deadline: float) -> bool:
         """Open and lock the file that the path names now; whether it could be locked."""
-        now = time.monotonic()
-        # who holds the lock for ever costs one wait, not one for each read
-        deadline = now if now < self._impatient_until else now + LOCK_TIMEOUT
+        attempts = 0
         while True:
             if self._descriptor < 0:
                 self._open()
@@ -233,7 +292,8 @@ class LogWriter:
                 return locked
             # renamed, sealed or removed under our feet: what the path names now is the log
             self._close_descriptor()
-            if time.monotonic() > deadline + LOCK_TIMEOUT:
+            attempts += 1
+            if attempts >= ATTEMPTS and time.monotonic() > deadline:
                 raise OSError("the file is replaced faster than it can be opened")
 
     def _open(self) -> None:
@@ -257,24 +317,19 @@ class LogWriter:
             except OSError:
                 pass
 
-    def _seal_locked(self) -> None:
-        """Give the full log its number. ``link`` never replaces a file, so no segment is ever lost."""
+    def _seal_locked(self) -> str:
+        """Give the log its number. ``link`` never replaces a file, so no segment is ever lost."""
         directory = os.path.dirname(self.path)
+        number = 1 + max((int(name[6:-6]) for name in os.listdir(directory) if _is_sealed(name)), default=0)
+        segment = os.path.join(directory, f"usage-{number}.jsonl")
+        os.link(self.path, segment)
         try:
-            number = 1 + max(
-                (int(name[6:-6]) for name in os.listdir(directory) if _is_sealed(name)), default=0
-            )
-            segment = os.path.join(directory, f"usage-{number}.jsonl")
-            os.link(self.path, segment)
-            try:
-                os.unlink(self.path)
-            except OSError:
-                os.unlink(segment)  # or each further append would add a name
-                raise
-        except OSError as error:
-            faults.note("seal_failed", f"{self.path}: could not be sealed; it goes on growing", error)
-            return
+            os.unlink(self.path)
+        except OSError:
+            os.unlink(segment)  # or each further append would add a name
+            raise
         self._close_descriptor()  # which also unlocks it
+        return segment
 
     def _after_fork_in_child(self) -> None:
         # The descriptor shares the parent's lock: close it, and never unlock through it. What waits is
@@ -283,6 +338,7 @@ class LogWriter:
         self._holder = None
         self._close_descriptor()
         self._waiting.clear()
+        self._said = 0
 
 
 def _byte_at(descriptor: int, offset: int) -> bytes:

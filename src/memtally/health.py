@@ -1,0 +1,154 @@
+"""``.memtally/health.jsonl``: the faults of recording, and the events that wait, beyond a process's life.
+
+One JSON line an entry: a fault with how often it occurred since the process's last line of it, or how many
+events wait in a process's memory. A file that has grown large is added up to one line a fault. No content of
+any record. Everything here may raise ``OSError``; nothing waits longer than the file's lock allows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from memtally.ledger.locking import lock
+
+__all__ = ["HEALTH_FILE", "append", "entry", "read_faults", "read_waiting"]
+
+HEALTH_FILE = "health.jsonl"
+_MAX_BYTES = 1_048_576
+_LOCK_SECONDS = 0.2
+
+
+def entry(**fields: object) -> dict[str, object]:
+    """An entry of this process, now: ``fault``, ``count`` and ``message``, or ``waiting``."""
+    return {"at": time.time(), "pid": os.getpid(), "host": _host()} | fields
+
+
+def _host() -> str:
+    return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+
+
+def append(directory: str, entries: list[dict[str, object]]) -> bool:
+    """Append entries under the file's lock; whether they are in it."""
+    path = os.path.join(directory, HEALTH_FILE)
+    for _ in range(3):
+        descriptor = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            try:
+                locked = lock(descriptor, _LOCK_SECONDS)
+            except OSError:
+                locked = False  # a file system without locks
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return False
+            if not os.path.samestat(status, os.stat(path, follow_symlinks=False)):
+                continue  # added up by another process meanwhile
+            if locked and status.st_size >= _MAX_BYTES:
+                _add_up(path, descriptor)
+            elif status.st_size < 2 * _MAX_BYTES:
+                return _write(descriptor, _lines(entries), status.st_size if locked else None)
+        finally:
+            os.close(descriptor)  # which also unlocks it
+    return False
+
+
+def _write(descriptor: int, data: bytes, size: int | None) -> bool:
+    """Whether all was written; a part is taken back where the file's size before it is certain."""
+    whole = os.write(descriptor, data) == len(data)
+    if not whole and size is not None:
+        os.ftruncate(descriptor, size)
+    return whole
+
+
+def _open(path: str, flags: int) -> int:
+    # neither a link nor a pipe in the file's place may lead anywhere or hang
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o600)
+
+
+def _add_up(path: str, descriptor: int) -> None:
+    """Replace the file by one with one line a fault, and one for each process in which events wait."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    found = _entries(os.read(descriptor, 2 * _MAX_BYTES))
+    kept = [{"fault": kind, **said} for kind, said in _by_fault(found).items()]
+    kept += [entry for entry in _by_process(found).values() if entry["waiting"] > 0][-1_000:]
+    temporary = f"{path}.{os.getpid()}"
+    copy = _open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        os.write(copy, _lines(kept))
+    finally:
+        os.close(copy)
+    os.replace(temporary, path)
+
+
+def _lines(entries: Iterable[object]) -> bytes:
+    return "".join(json.dumps(entry) + "\n" for entry in entries).encode()
+
+
+def _entries(data: bytes) -> list[dict[str, Any]]:
+    """The well-formed entries among some lines, oldest first."""
+    found: list[dict[str, Any]] = []
+    for line in data.split(b"\n"):
+        try:
+            raw = json.loads(line)
+            entry: dict[str, Any] = {"at": float(raw["at"])}
+            if "waiting" in raw:
+                entry |= {"waiting": int(raw["waiting"]), "pid": int(raw["pid"]), "host": str(raw["host"])}
+            else:
+                entry |= {k: str(raw[k]) for k in ("fault", "message")} | {"count": int(raw["count"])}
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            continue
+        found.append(entry)
+    return found
+
+
+def _by_fault(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        if "fault" in entry:
+            kept = found.setdefault(entry["fault"], {"count": 0, "at": 0.0, "message": entry["message"]})
+            kept["count"] += entry["count"]
+            kept["at"] = max(kept["at"], entry["at"])
+    return found
+
+
+def _by_process(entries: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
+    return {(entry["host"], entry["pid"]): entry for entry in entries if "waiting" in entry}
+
+
+def _read(directory: str) -> list[dict[str, Any]]:
+    try:
+        descriptor = _open(os.path.join(directory, HEALTH_FILE), os.O_RDONLY)
+        with open(descriptor, "rb") as stream:
+            return _entries(stream.read(3 * _MAX_BYTES))
+    except OSError:
+        return []
+
+
+def read_faults(directory: str) -> dict[str, dict[str, Any]]:
+    """The faults kept in a ``.memtally`` folder: for each kind ``count``, ``at`` (its last) and ``message``."""
+    return _by_fault(_read(directory))
+
+
+def read_waiting(directory: str) -> list[dict[str, Any]]:
+    """The processes in whose memory events wait: ``host``, ``pid``, ``at``, ``waiting`` (at least so many).
+
+    ``alive`` says whether the process still runs; ``None`` where it is another machine's.
+    """
+    found = [entry for entry in _by_process(_read(directory)).values() if entry["waiting"] > 0]
+    return [e | {"alive": _runs(e["pid"]) if e["host"] == _host() else None} for e in found]
+
+
+def _runs(pid: int) -> bool | None:
+    if os.name != "posix":  # pragma: no cover - on Windows signal 0 ends the process
+        return None
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        pass  # somebody else's
+    return True
