@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,10 +38,15 @@ def line(number: int, slug: str = "x", **fields: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
+def only_lines(data: bytes) -> Iterator[bytes]:
+    """The lines of some bytes, without their offsets."""
+    return (text for _, text in iter_lines(io.BytesIO(data)))
+
+
 def read(data: bytes) -> tuple[list[int], ReadCounts]:
     """The numbers of the events in some bytes, and what reading counted."""
     counts = ReadCounts()
-    events = list(read_events(iter_lines(io.BytesIO(data)), counts))
+    events = list(read_events(only_lines(data), counts))
     return [int(event.id[-12:]) for event in events], counts
 
 
@@ -111,7 +117,7 @@ def test_escaped_lone_surrogates_are_kept_apart() -> None:
         line(n).replace(b'"x"', s) for n, s in enumerate([b'"\\ud800x"', b'"\\udcb2"', b'"\\udcb3"'], 1)
     )
     counts = ReadCounts()
-    events = list(read_events(iter_lines(io.BytesIO(data)), counts))
+    events = list(read_events(only_lines(data), counts))
     assert counts.damaged_lines == 0
     assert [e.records[0].slug for e in events] == ["\\ud800x", "\\udcb2", "\\udcb3"]
 
@@ -238,7 +244,7 @@ def test_a_cut_costs_only_the_event_it_cuts(events: list[UsageEvent], data: st.D
     start = data.draw(st.integers(0, len(encoded[victim]) - 1))
     stop = data.draw(st.integers(start + 1, len(encoded[victim])))
     encoded[victim] = encoded[victim][:start] + encoded[victim][stop:]
-    found = list(read_events(iter_lines(io.BytesIO(b"".join(encoded))), ReadCounts()))
+    found = list(read_events(only_lines(b"".join(encoded)), ReadCounts()))
     others = [event for n, event in enumerate(events) if n != victim]
     assert [event for event in found if event.id != events[victim].id and event in others] == others
 
@@ -247,7 +253,7 @@ def test_a_cut_costs_only_the_event_it_cuts(events: list[UsageEvent], data: st.D
 def test_arbitrary_bytes_never_raise(data: bytes) -> None:
     """Whatever stands in a file, reading ends and counts."""
     counts = ReadCounts()
-    list(read_events(iter_lines(io.BytesIO(data)), counts))
+    list(read_events(only_lines(data), counts))
     assert 0 <= counts.damaged_lines <= data.count(b"\n") + 1
 
 

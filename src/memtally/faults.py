@@ -14,7 +14,6 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import time
 
 __all__ = ["add_waiting", "bind", "counts", "flush", "note", "reset"]
 

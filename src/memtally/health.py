@@ -129,7 +129,7 @@ def _read(directory: str) -> list[dict[str, Any]]:
 
 
 def read_faults(directory: str) -> dict[str, dict[str, Any]]:
-    """The faults kept in a ``.memtally`` folder: for each kind ``count``, ``at`` (its last) and ``message``."""
+    """The faults kept in a ``.memtally`` folder: each ``count``, ``at`` (the last) and ``message``."""
     return _by_fault(_read(directory))
 
 

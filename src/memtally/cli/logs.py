@@ -1,25 +1,39 @@
-"""``memtally log``: look at the usage log itself."""
+"""``memtally log``: watch, check and seal the usage log itself."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import tzinfo
+from datetime import UTC, tzinfo
+from itertools import chain
 from typing import BinaryIO
 
 import click
 
-from memtally.cli.options import json_option, no_color_option, workspace_option, zone_of
-from memtally.errors import LogReadError
+from memtally.cli.options import (
+    json_option,
+    no_color_option,
+    period,
+    source_options,
+    workspace_option,
+    zone_of,
+)
+from memtally.cli.output import note
+from memtally.errors import LogReadError, MemtallyError
 from memtally.events import UsageEvent, encode_event
 from memtally.ledger.decode import decode_line
 from memtally.ledger.layout import LOG_FILE
-from memtally.report._text import local, one_line
-from memtally.report.build import moment
+from memtally.ledger.verify import PROBLEMS, Finding, Verification, folder_findings
+from memtally.ledger.writer import LogWriter
+from memtally.report._text import counted, local, one_line
+from memtally.report.build import microseconds, moment, open_source
+from memtally.report.tally import CLOCK_SKEW
 from memtally.workspace import find_workspace
 
 __all__ = ["log"]
@@ -31,7 +45,7 @@ _POLL_SECONDS = 0.5
 
 @click.group()
 def log() -> None:
-    """Watch the usage log."""
+    """Watch, check and seal the usage log."""
 
 
 @log.command()
@@ -162,3 +176,97 @@ def _line(event: UsageEvent, zone: tzinfo) -> str:
 
 def _json_line(event: UsageEvent) -> str:
     return json.dumps(json.loads(encode_event(event)), separators=(",", ":")) + "\n"
+
+
+@log.command()
+@source_options
+@click.option(
+    "--ignore",
+    type=click.Choice(list(PROBLEMS)),
+    multiple=True,
+    metavar="PROBLEM",
+    help="Neither list this problem nor exit 1 for it; may be repeated.",
+)
+@click.option("--now", metavar="TIME", help="The present, for times that are called future.")
+@json_option
+@no_color_option
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    workspace: str | None,
+    logs: tuple[str, ...],
+    ignore: tuple[str, ...],
+    now: str | None,
+    as_json: bool,
+    no_color: bool,
+) -> None:
+    """What is wrong in the log, and where; exit 1 when anything is.
+
+    \b
+    Problems:
+    {problems}
+    """
+    present = period(None, None, now, UTC)[2]
+    with open_source(workspace, logs or None) as source:
+        check = Verification(source.logs, microseconds(present) + CLOCK_SKEW)
+        folder = [] if logs or source.place is None else folder_findings(str(source.place.directory))
+        findings = (f for f in chain(folder, check.findings()) if f.problem not in ignore)
+        if as_json:
+            found = [dataclasses.asdict(finding) for finding in findings]
+            files = [{"file": path, "bytes": length} for path, length in source.logs.files]
+            click.echo(
+                json.dumps(
+                    {
+                        "format_version": 1,
+                        "files": files,
+                        "lines": check.lines,
+                        "events": check.events,
+                        "findings": found,
+                    },
+                    indent=2,
+                )
+            )
+            ctx.exit(1 if found else 0)
+        counts: Counter[str] = Counter()
+        for finding in findings:
+            counts[finding.problem] += 1
+            click.echo(_finding_line(finding))
+    read = [counted(len(source.logs), "file"), counted(check.lines, "line"), counted(check.events, "event")]
+    said = ", ".join(f"{number:,} {problem}" for problem, number in counts.items())
+    if not len(source.logs) and source.place is not None:
+        note(f"no usage log yet in {source.place.directory}")
+    click.echo(f"{', '.join(read)}: {said or 'nothing wrong'}")
+    ctx.exit(1 if counts else 0)
+
+
+verify.help = (verify.help or "").format(
+    problems="\n    ".join(f"  {name:<10} {text}" for name, text in PROBLEMS.items())
+)
+
+
+def _finding_line(finding: Finding) -> str:
+    where = one_line(finding.file)
+    if finding.line is not None:
+        where += f":{finding.line}: at byte {finding.offset}"
+    recovered = f" ({counted(finding.recovered, 'event')} recovered)" if finding.recovered else ""
+    return f"{where}: {finding.problem}{recovered}: {one_line(finding.detail)}"
+
+
+@log.command()
+@workspace_option
+@json_option
+@no_color_option
+def seal(workspace: str | None, as_json: bool, no_color: bool) -> None:
+    """Rename the live log to usage-NUMBER.jsonl; the next event begins a new one."""
+    place = find_workspace(workspace)
+    try:
+        segment = LogWriter(str(place.log_path), root=str(place.root)).seal()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise MemtallyError(f"{place.log_path}: cannot be sealed ({reason}); nothing was changed") from None
+    if as_json:
+        click.echo(json.dumps({"format_version": 1, "sealed": segment}))
+    elif segment is None:
+        note(f"nothing to seal in {place.directory}")
+    else:
+        click.echo(segment)

@@ -38,7 +38,7 @@ def status(workspace: str | None, as_json: bool, no_color: bool) -> None:
     for heading, entries in facts.items():
         click.echo(f"{heading.replace('_', ' ')}")
         for name, value in entries.items():
-            click.echo(f"  {one_line(name.replace('_', ' ')):<18}{one_line(str(value))}")
+            click.echo(f"  {one_line(name.replace('_', ' ')):<20}{one_line(str(value))}")
 
 
 def _facts(place: Workspace) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,7 @@ from memtally.errors import InvalidValueError
 from memtally.events import RecordSnapshot, UsageEvent, normal_slug, well_formed
 from memtally.ledger import otlp
 
-__all__ = ["MAX_TIME", "MIN_TIME", "decode_line", "event_from_fields", "parse_time"]
+__all__ = ["MAX_TIME", "MIN_TIME", "decode_line", "event_from_fields", "parse_time", "what_is_wrong"]
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -124,6 +124,32 @@ def _event(line: _Line) -> UsageEvent:
         host=line.host,
         tokenizer=line.tokenizer,
     )
+
+
+def what_is_wrong(line: bytes) -> str:
+    """Why a damaged line is damaged, in a few words without any of its content."""
+    if b"\0" in line:
+        return f"NUL at byte {line.index(0)}"
+    if line.startswith((b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")):
+        return "a conflict marker of git"
+    try:
+        text = line.decode("utf-8")
+        value, end = _json.raw_decode(text, len(text) - len(text.removeprefix("\ufeff").lstrip(" \t\r")))
+        if text[end:].strip(" \t\r"):
+            return f"more than one value, the first ends at byte {len(text[:end].encode())}"
+        msgspec.convert(value, _Line)
+    except msgspec.ValidationError as error:
+        return "a record in its OTLP is malformed" if otlp.is_otlp(value) else f"no event: {error}"
+    except json.JSONDecodeError as error:
+        what = error.msg.removesuffix(" starting at")
+        return f"not JSON at byte {len(error.doc[: error.pos].encode())}: {what}"
+    except UnicodeDecodeError as error:
+        return f"not UTF-8 at byte {error.start}"
+    except RecursionError:
+        return "nested too deep"
+    except _BAD:
+        return "a number that is none, or has too many digits"
+    return "no event"
 
 
 def event_from_fields(fields: object) -> UsageEvent:

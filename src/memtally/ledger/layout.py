@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["DIRECTORY", "LOG_FILE", "ensure_directory", "segments", "within"]
+__all__ = ["DIRECTORY", "LOG_FILE", "ensure_directory", "is_segment", "segments", "within"]
 
 DIRECTORY = ".memtally"
 LOG_FILE = "usage.jsonl"
@@ -44,11 +44,18 @@ def segments(directory: str) -> list[str]:
     except OSError:
         return []
     workspace = os.path.dirname(os.path.abspath(directory))
-    names = [name for name in names if within(os.path.join(directory, name), workspace)]  # no link leads out
-    sealed = [name for name in names if name.startswith("usage-") and name.endswith(".jsonl")]
-    sealed.sort(key=lambda name: (len(name), name))  # usage-10 after usage-9
-    live = [LOG_FILE] if LOG_FILE in names else []
-    return [os.path.join(directory, name) for name in sealed + live]
+    names = [
+        name
+        for name in names
+        if is_segment(name) and within(os.path.join(directory, name), workspace)  # no link leads out
+    ]
+    names.sort(key=lambda name: (name == LOG_FILE, len(name), name))  # usage-10 after usage-9
+    return [os.path.join(directory, name) for name in names]
+
+
+def is_segment(name: str) -> bool:
+    """Whether a file of this name is part of the log: the live one, sealed or imported."""
+    return name == LOG_FILE or (name.startswith("usage-") and name.endswith(".jsonl"))
 
 
 def within(path: str, folder: str) -> bool:

@@ -1,7 +1,7 @@
 """Read usage logs: one pass, bounded memory, every whole event, every loss counted.
 
-Lines end at ``\\n`` and nowhere else. Readers take no lock: a line that is just being written is
-whole on the next reading.
+Lines end at ``\\n`` and nowhere else. Where a line is just being written when the log is opened, that is
+waited for.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import BinaryIO
 from memtally.errors import LogReadError
 from memtally.events import UsageEvent
 from memtally.ledger.decode import decode_line
+from memtally.ledger.locking import lock, unlock
 
 __all__ = [
     "MAX_LINE",
@@ -30,6 +31,7 @@ __all__ = [
 
 _BLOCK = 1_048_576
 _ATTEMPTS = 100
+_SETTLING_SECONDS = 0.5
 MAX_LINE = 32 * 1_048_576
 """Bytes of one line that are looked at; a longer line is damaged, and its rest is passed over."""
 
@@ -71,13 +73,27 @@ class OpenLogs:
     def __len__(self) -> int:
         return len(self._files)
 
-    def read(self, counts: ReadCounts) -> Iterator[UsageEvent]:
-        """The events, file by file, line by line; adds what else it meets to ``counts``.
+    @property
+    def files(self) -> list[tuple[str, int]]:
+        """The files and the number of bytes that are read of each."""
+        return [(path, length) for path, _, length in self._files]
+
+    def lines(self, number: int) -> Iterator[tuple[int, bytes]]:
+        """The lines of one of the ``files``, each with its byte offset.
 
         Raises ``LogReadError`` naming the file where the disk fails.
         """
-        for path, stream, length in self._files:
-            yield from read_events(_lines_of(path, stream, length), counts)
+        path, stream, length = self._files[number]
+        try:
+            stream.seek(0)
+            yield from iter_lines(stream, length)
+        except OSError as error:
+            raise _unreadable(path, error) from None
+
+    def read(self, counts: ReadCounts) -> Iterator[UsageEvent]:
+        """The events, file by file, line by line; adds what else it meets to ``counts``."""
+        for number in range(len(self._files)):
+            yield from read_events((line for _, line in self.lines(number)), counts)
 
 
 def open_logs(paths: Iterable[str | os.PathLike[str]]) -> OpenLogs:
@@ -126,19 +142,34 @@ def _unreadable(path: str, error: Exception) -> LogReadError:
 def _stable(stream: BinaryIO) -> tuple[BinaryIO, int]:
     status = os.fstat(stream.fileno())
     if stat.S_ISREG(status.st_mode):
-        return stream, status.st_size
+        return stream, _settled_size(stream, status.st_size)
     copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the others
     with stream:
         shutil.copyfileobj(stream, copy, _BLOCK)
     return copy, copy.tell()
 
 
-def _lines_of(path: str, stream: BinaryIO, size: int) -> Iterator[bytes]:
+def _settled_size(stream: BinaryIO, size: int) -> int:
+    """The size of a file, not in the middle of somebody's line: a large one grows page by page."""
+    if size == 0 or _last_byte(stream, size) == b"\n":
+        return size
     try:
-        stream.seek(0)
-        yield from iter_lines(stream, size)
-    except OSError as error:
-        raise _unreadable(path, error) from None
+        if not lock(stream.fileno(), _SETTLING_SECONDS):
+            return size
+    except OSError:
+        return size  # a file system without locks
+    try:  # nobody is writing now: either that line is whole, or it was torn long ago
+        return os.fstat(stream.fileno()).st_size
+    finally:
+        unlock(stream.fileno())
+
+
+def _last_byte(stream: BinaryIO, size: int) -> bytes:
+    try:
+        stream.seek(size - 1)
+        return stream.read(1)
+    except OSError:
+        return b""  # the reading itself will say so
 
 
 def read_events(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[UsageEvent]:
@@ -151,28 +182,29 @@ def read_events(lines: Iterable[bytes], counts: ReadCounts) -> Iterator[UsageEve
         yield from events
 
 
-def iter_lines(stream: BinaryIO, size: int | None = None) -> Iterator[bytes]:
+def iter_lines(stream: BinaryIO, size: int | None = None) -> Iterator[tuple[int, bytes]]:
     """The lines of the first ``size`` bytes of a stream (all by default), split at ``\\n`` only.
 
-    An overlong line is cut at ``MAX_LINE``.
+    Each with its byte offset from where the reading began. An overlong line is cut at ``MAX_LINE``.
     """
     parts: list[bytes] = []
-    held = 0
+    offset = held = 0  # where the present line begins, and how much of it came in earlier blocks
     while block := stream.read(_BLOCK if size is None else min(_BLOCK, size)):
         if size is not None:
             size -= len(block)
-        lines = block.split(b"\n")
-        if len(lines) == 1:
-            if held < MAX_LINE:
-                parts.append(block)
-            held += len(block)
-            continue
-        first = b"".join([*parts, lines[0]]) if parts else lines[0]
-        yield first[:MAX_LINE]
-        yield from lines[1:-1]
-        parts, held = ([lines[-1]], len(lines[-1])) if lines[-1] else ([], 0)
-    if parts:
-        yield b"".join(parts)[:MAX_LINE]
+        *lines, rest = block.split(b"\n")
+        if lines:
+            yield offset, b"".join([*parts, lines[0]])[:MAX_LINE]
+            offset += held + len(lines[0]) + 1
+            for line in lines[1:]:
+                yield offset, line
+                offset += len(line) + 1
+            parts, held = [], 0
+        if held < MAX_LINE:
+            parts.append(rest)
+        held += len(rest)
+    if held:
+        yield offset, b"".join(parts)[:MAX_LINE]
 
 
 def _open_without_hanging(path: str, flags: int) -> int:

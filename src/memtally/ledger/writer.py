@@ -35,8 +35,8 @@ BATCH_BYTES = 262_144
 WAITING_LINES = 10_000
 WAITING_BYTES = 8 * 1_048_576
 ATTEMPTS = 5
-"""So often a file that was replaced meanwhile is opened anew when the deadline has passed, and a line that was
-cut short without the lock is begun anew."""
+"""So often a file that was replaced meanwhile is opened anew when the deadline has passed, and a line that
+was cut short without the lock is begun anew."""
 
 _FLAGS = (
     os.O_RDWR
@@ -204,7 +204,7 @@ class LogWriter:
         return len(lines), b"".join(lines)
 
     def _shed(self, *, newest: bool = False) -> None:
-        """Keep what waits within its bounds. Without the mutex the newest goes: the oldest is being written."""
+        """Keep what waits within bounds; without the mutex the newest goes, the oldest is being written."""
         size, given_up = sum(map(len, list(self._waiting))), 0
         while self._waiting and (len(self._waiting) > WAITING_LINES or size > WAITING_BYTES):
             size -= len(self._waiting.pop() if newest else self._waiting.popleft())
@@ -241,7 +241,7 @@ class LogWriter:
         try:
             while written < len(data):
                 if written and not locked:
-                    # others may have written behind the torn piece: it cannot be gone on with, but left behind
+                    # others may have written behind the torn piece: leave it, and begin anew
                     torn += 1
                     if torn == ATTEMPTS:
                         raise OSError("the file takes no whole line")

@@ -7,15 +7,17 @@ by (time, bytes) counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent, encode_event, is_search_source
+from memtally.ledger.seen import SeenEvents
 
-__all__ = ["Filters", "RecordTally", "Span", "Tally", "tally_events"]
+__all__ = ["CLOCK_SKEW", "Filters", "RecordTally", "Span", "Tally", "tally_events"]
 
 Key = tuple[str, str]
-DAY = 86_400 * 1_000_000
+CLOCK_SKEW = 86_400 * 1_000_000
+"""Microseconds by which a clock may run ahead; a later time has no say in any date."""
 UNDATED = -(2**63)
 """Before every time: what an undated event says of a size holds only until a dated one says more."""
 
@@ -116,7 +118,7 @@ class Tally:
         dated: int | None = stamp
         if stamp is None:
             self.undated += 1
-        elif stamp > self.now + DAY:
+        elif stamp > self.now + CLOCK_SKEW:
             self.skewed += 1
             dated = None  # a clock that runs ahead has no say in any date
         self.period.add(dated)
@@ -166,23 +168,17 @@ def tally_events(read: Callable[[], Iterable[UsageEvent]], make: Callable[[], Ta
 
     Both are called a second time if one id was met with different contents.
     """
-    tally = make()
-    seen: dict[str, int] = {}
-    conflicting: set[str] = set()
+    tally, seen = make(), SeenEvents()
     for event in read():
-        content = hash(encode_event(event))
-        known = seen.get(event.id)
-        if known is None:
-            seen[event.id] = content
+        met = seen.meet(event)
+        if met == "new":
             tally.add(event)
-        elif known == content:
+        elif met == "duplicate":
             tally.duplicates += 1
-        else:
-            conflicting.add(event.id)
-    return _settle(read(), make(), conflicting) if conflicting else tally
+    return _settle(read(), make(), seen.conflicting) if seen.conflicting else tally
 
 
-def _settle(events: Iterable[UsageEvent], tally: Tally, conflicting: set[str]) -> Tally:
+def _settle(events: Iterable[UsageEvent], tally: Tally, conflicting: Set[str]) -> Tally:
     """The same with the conflicting ids settled: the earlier version by (time, bytes) counts."""
     met: set[str] = set()
     versions: dict[str, dict[bytes, UsageEvent]] = {}
