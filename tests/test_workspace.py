@@ -140,7 +140,7 @@ def test_submodules_and_bare_repositories_stay_where_they_are(
         ('preset = "nonesuch"', "preset.*nonesuch.*generic"),
         ("presset = 1", "presset.*no such setting.*preset"),
         ("records = 1", r"records.*table.*\[records\]"),
-        ('[records]\nDecision = ["a"]', "records.Decision.*lower-case"),
+        ('[records]\nDecision = ["a"]', "records.*'Decision'.*lower-case"),
         ('[records]\ndecision = "a"', "records.decision.*list"),
         ('[records]\ndecision = ["../x"]', "leads out of the workspace"),
         ('[records]\ndecision = ["/etc/*"]', "leads out of the workspace"),

@@ -6,11 +6,13 @@ Needs the ``otlp`` extra. Endpoint, protocol, headers and certificates come from
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from opentelemetry._logs import Logger, LogRecord
 from opentelemetry.sdk._logs import ReadWriteLogRecord
@@ -96,11 +98,78 @@ class _BatchingLogger(Logger):
         return True
 
 
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_HEADERS = ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+_LOGGERS = (
+    "opentelemetry.exporter.otlp.proto.grpc.exporter",
+    "opentelemetry.exporter.otlp.proto.http._common",
+    "opentelemetry.exporter.otlp.proto.http._log_exporter",
+    "opentelemetry.util.re",
+    "urllib3.connectionpool",
+)
+
+
+class _Redacting(logging.Filter):
+    """Takes the credentials of the OTLP variables out of what the exporters and their libraries log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        secrets: set[str] = set()
+        for name in _ENDPOINTS:
+            authority, _, query = os.environ.get(name, "").partition("?")
+            user = authority.rpartition("@")[0].rpartition("//")[2]
+            secrets |= {user, user.partition(":")[2], query}
+        for name in _HEADERS:
+            headers = os.environ.get(name, "")
+            for pair in (headers, *headers.split(",")):
+                secrets |= {pair.strip(), pair.partition("=")[2].strip()}
+        secrets |= {unquote(secret) for secret in secrets}
+        self._secrets = sorted((s for s in secrets if len(s) >= 3), key=len, reverse=True)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is to be said; its text is changed where it must be."""
+        if not self._secrets:
+            return True
+        try:
+            text = record.getMessage()
+        except Exception:  # a malformed record of somebody's: what it would have said is not known
+            return False
+        if record.exc_info:  # a traceback ends in the library's own words
+            text += f" ({getattr(record.exc_info[0], '__name__', 'error')})"
+            record.exc_info = record.exc_text = None
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        record.msg, record.args = text, ()
+        return True
+
+
+def _redact() -> None:
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        for old in [known for known in logger.filters if isinstance(known, _Redacting)]:
+            logger.removeFilter(old)
+        logger.addFilter(_Redacting())
+
+
 def otlp_exporter() -> LogRecordExporter:
     """The official exporter for the protocol that the environment names, gRPC by default.
 
-    Raises ``MemtallyError`` when the extra is missing, ``InvalidValueError`` for an unknown protocol.
+    Raises ``MemtallyError`` when the extra is missing or a variable is malformed, ``InvalidValueError`` for
+    an unknown protocol. No credentials of the variables are logged or said.
     """
+    _redact()
+    try:
+        return _official_exporter()
+    except MemtallyError:
+        raise
+    except Exception as error:  # the exporters parse their variables themselves
+        raise MemtallyError(
+            f"otlp=True: the exporter cannot be made ({type(error).__name__}); "
+            f"check the OTEL_EXPORTER_OTLP_* variables"
+        ) from None
+
+
+def _official_exporter() -> LogRecordExporter:
     protocol = (
         os.environ.get("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL")
         or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -108,6 +177,11 @@ def otlp_exporter() -> LogRecordExporter:
     )
     try:
         if protocol == "grpc":
+            if any("@" in os.environ.get(name, "") for name in _ENDPOINTS):
+                raise MemtallyError(
+                    "OTEL_EXPORTER_OTLP_ENDPOINT: gRPC takes no user name in an address, and would print it; "
+                    "use OTEL_EXPORTER_OTLP_HEADERS"
+                )
             from opentelemetry.exporter.otlp.proto.grpc._log_exporter import (  # noqa: PLC0415
                 OTLPLogExporter as GrpcExporter,
             )

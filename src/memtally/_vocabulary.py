@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+from memtally._files import read_small
 from memtally.errors import InvalidValueError, MemtallyError
 
 __all__ = ["NAMES", "VocabularyMissingError", "fetch", "import_encoder", "load_counter", "vocabulary_bytes"]
@@ -101,6 +102,9 @@ def vocabulary_bytes(name: str) -> tuple[bytes, str]:
     return _find(*_published(name))
 
 
+_MAX_BYTES = 16_777_216  # the largest published one has 3.6 MB
+
+
 def _find(url: str, expected_hash: str | None) -> tuple[bytes, str]:
     """The first candidate that has the hash tiktoken publishes, and its place."""
     for place, data in _candidates(url):
@@ -130,7 +134,7 @@ def _candidates(url: str) -> Iterator[tuple[str, bytes]]:
             places.append(Path(root) / folder / (stem + suffix))
     for place in places:
         try:
-            data = place.read_bytes()
+            data = read_small(place, _MAX_BYTES)
             yield str(place), gzip.decompress(data) if place.suffix == ".gz" else data
         except (OSError, EOFError, ValueError, gzip.zlib.error):  # type: ignore[attr-defined]
             continue  # absent, unreadable or damaged: the next place may do

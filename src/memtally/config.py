@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import tomllib
 import uuid
@@ -10,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memtally.errors import ConfigError, InvalidValueError
+from memtally._files import read_small
+from memtally.errors import ConfigError, InvalidValueError, short
 from memtally.events import check_kind, normal_slug
+from memtally.ledger.layout import within
 
 __all__ = ["PRESETS", "Config", "add_preset", "load_config", "write_config"]
 
@@ -56,6 +59,8 @@ PRESETS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """Record globs by kind, for each preset. A pattern beginning with ``~/`` is a user-level one."""
 
+_MAX_BYTES = 262_144
+
 _RESIDENT_KINDS = {"generic": ("instructions",), "claude-code": ("instructions",), "yoi": ("summary",)}
 
 
@@ -83,18 +88,27 @@ class Config:
 
 def load_config(path: Path) -> Config:
     """Read and check a configuration file; an absent one is the empty configuration."""
+    if not within(str(path), str(path.parent.parent)):
+        raise ConfigError(str(path), "leads out of the workspace", "replace the link by a file")
     try:
-        with open(path, "rb") as stream:
-            data = tomllib.load(stream)
+        data = tomllib.loads(read_small(path, _MAX_BYTES).decode())
     except FileNotFoundError:
         return Config()
-    except (ValueError, RecursionError) as error:  # tomllib.TOMLDecodeError is a ValueError
+    except (ValueError, RecursionError) as error:  # also TOMLDecodeError and UnicodeDecodeError
         raise ConfigError(
-            str(path), f"not valid TOML ({error})", "mend it, or remove the file and run memtally init"
+            str(path),
+            f"not valid TOML ({_without_content(error)})",
+            "mend it, or remove the file and run memtally init",
         ) from None
     except OSError as error:
         raise ConfigError(str(path), f"cannot be read ({error.strerror})", "check its mode") from None
     return _Reader(path, data).config()
+
+
+def _without_content(error: Exception) -> str:
+    """What a TOML error says, where that is its place; never a piece of a file that may be no TOML at all."""
+    found = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
+    return found[1] if found else type(error).__name__
 
 
 class _Reader:
@@ -111,10 +125,10 @@ class _Reader:
         known = {"workspace_id", "preset", "records", "resident", "aliases", "sources", "seal_bytes"}
         for key in data:
             if key not in known:
-                raise self.fail(key, "no such setting", f"use one of {', '.join(sorted(known))}")
+                raise self.fail(short(key), "no such setting", f"use one of {', '.join(sorted(known))}")
         preset = data.get("preset")
         if preset is not None and (not isinstance(preset, str) or preset not in PRESETS):
-            raise self.fail("preset", f"{preset!r} is no preset", f"use one of {', '.join(PRESETS)}")
+            raise self.fail("preset", f"{short(preset)} is no preset", f"use one of {', '.join(PRESETS)}")
         records = dict(PRESETS[preset]) if preset is not None else {}
         own = self.records()
         records.update(own)
@@ -127,7 +141,7 @@ class _Reader:
             not isinstance(seal_bytes, int) or isinstance(seal_bytes, bool) or seal_bytes < 0
         ):
             raise self.fail(
-                "seal_bytes", f"{seal_bytes!r} is no size", "use a number of bytes, or 0 for never"
+                "seal_bytes", f"{short(seal_bytes)} is no size", "use a number of bytes, or 0 for never"
             )
         return Config(
             workspace_id=self.workspace_id(),
@@ -152,14 +166,23 @@ class _Reader:
             try:
                 check_kind(kind)
             except InvalidValueError as error:
-                raise self.fail(f"records.{kind}", "a kind is one lower-case word", "rename it") from error
+                raise self.fail(
+                    "records", f"{short(kind)} is no kind, which is one lower-case word", "rename it"
+                ) from error
             found[kind] = self.texts(globs, f"records.{kind}")
             for glob in found[kind]:
                 if glob.startswith("/") or ".." in glob.split("/") or "\0" in glob:
                     raise self.fail(
                         f"records.{kind}",
-                        f"{glob!r} leads out of the workspace",
+                        f"{short(glob)} leads out of the workspace",
                         "use a relative glob, or one with ~/",
+                    )
+                if glob.startswith("~/") and ("*" in glob.split("/")[1] or not glob.endswith(".md")):
+                    # a workspace from elsewhere must not list what else lies in the home folder
+                    raise self.fail(
+                        f"records.{kind}",
+                        f"{short(glob)} reaches too much of the home folder",
+                        "name a folder of it and end in .md, such as ~/.claude/rules/**/*.md",
                     )
         return found
 
@@ -168,34 +191,36 @@ class _Reader:
         for old, new in self.table("aliases").items():
             for name in (old, new):
                 if not isinstance(name, str) or "/" not in name.strip("/"):
-                    raise self.fail("aliases", f"{name!r} names no record", 'write "kind/old" = "kind/new"')
+                    raise self.fail(
+                        "aliases", f"{short(name)} names no record", 'write "kind/old" = "kind/new"'
+                    )
             found[_record_key(old)] = _record_key(new)
         for start in found:
-            seen, key = {start}, found[start]
+            chain, key = {start: None}, found[start]
             while key in found:
-                if key in seen:
-                    raise self.fail("aliases", f"{'/'.join(key)!r} leads back to itself", "break the cycle")
-                seen.add(key)
+                if key in chain:
+                    raise self.fail(
+                        "aliases", f"{short('/'.join(key))} leads back to itself", "break the cycle"
+                    )
+                chain[key] = None
                 key = found[key]
-            if key in seen:
-                raise self.fail("aliases", f"{'/'.join(key)!r} leads back to itself", "break the cycle")
-            found[start] = key
+            found.update(dict.fromkeys(chain, key))  # each is followed once, however long the chain
         return found
 
     def table(self, key: str) -> dict[str, Any]:
         value = self.data.get(key, {})
         if not isinstance(value, dict):
-            raise self.fail(key, f"{value!r} is no table", f"write it under [{key}]")
+            raise self.fail(key, f"{short(value)} is no table", f"write it under [{key}]")
         return value
 
     def text(self, value: object, key: str) -> str:
         if not isinstance(value, str) or not value:
-            raise self.fail(key, f"{value!r} is no text", "write it in quotes")
+            raise self.fail(key, f"{short(value)} is no text", "write it in quotes")
         return value
 
     def texts(self, value: object, key: str) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-            raise self.fail(key, f"{value!r} is no list of texts", 'write it as ["one", "two"]')
+            raise self.fail(key, f"{short(value)} is no list of texts", 'write it as ["one", "two"]')
         return tuple(value)
 
 
@@ -237,8 +262,8 @@ def config_text(preset: str | None, workspace_id: str) -> str:
 
 def add_preset(path: Path, preset: str) -> None:
     """Give an existing configuration without a preset one, and keep whatever else it says."""
-    text = path.read_text("utf-8")
     workspace_id = load_config(path).workspace_id
+    text = path.read_text("utf-8")
     if workspace_id is not None and text == config_text(None, workspace_id):
         text = config_text(preset, workspace_id)
     else:
@@ -259,8 +284,13 @@ def write_config(path: Path, preset: str | None, *, replace: bool = False) -> bo
 
 def _write_whole(path: Path, text: str, *, replace: bool) -> bool:
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    temporary.write_text(text, "utf-8")
     try:
+        # its mode is not the umask's to give: whoever writes this file says what is read
+        with open(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "w", encoding="utf-8"
+        ) as stream:
+            os.chmod(temporary, 0o644)
+            stream.write(text)
         if replace:
             temporary.replace(path)
         else:

@@ -6,7 +6,7 @@ into a read path; they are for wrong use by a programmer and for wrong input on 
 
 from __future__ import annotations
 
-__all__ = ["ConfigError", "InvalidValueError", "LogReadError", "MemtallyError", "WorkspaceError"]
+__all__ = ["ConfigError", "InvalidValueError", "LogReadError", "MemtallyError", "WorkspaceError", "short"]
 
 
 class MemtallyError(Exception):
@@ -17,9 +17,11 @@ class InvalidValueError(MemtallyError, ValueError):
     """An argument that can never be right, such as an empty slug or ``source="MemoryQuery"``."""
 
     def __init__(self, name: str, value: object, problem: str, instead: str) -> None:
-        super().__init__(f"{name}={_short(value)}: {problem}; {instead}")
+        super().__init__(f"{name}={short(value)}: {problem}; {instead}")
         self.name = name
         self.value = value
+        self.without_value = f"{name}: {problem}; {instead}"
+        """The same for a place where the value, which may be somebody's content, must not stand."""
 
 
 class WorkspaceError(MemtallyError):
@@ -42,9 +44,12 @@ class LogReadError(MemtallyError):
         self.path = path
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
     """``repr`` of a value, cut to 80 characters, with control characters escaped (one line, always)."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of too many digits, a value nested too deep
+        text = f"a {type(value).__name__}"
     if not text.isprintable():
         text = text.encode("ascii", "backslashreplace").decode("ascii")
     return text if len(text) <= 80 else text[:77] + "..."

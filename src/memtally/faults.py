@@ -42,6 +42,8 @@ def note(kind: str, message: str, error: BaseException | None = None, *, count: 
 
 
 def _note(kind: str, message: str, error: BaseException | None, count: int) -> None:
+    if not message.isprintable():  # the name of a folder may hold anything
+        message = message.encode("unicode_escape").decode()
     # a fork may happen while another thread holds the lock: never wait for long
     held = _lock.acquire(timeout=0.2)
     try:

@@ -96,13 +96,19 @@ def _entries(data: bytes) -> list[dict[str, Any]]:
             raw = json.loads(line)
             entry: dict[str, Any] = {"at": float(raw["at"])}
             if "waiting" in raw:
-                entry |= {"waiting": int(raw["waiting"]), "pid": int(raw["pid"]), "host": str(raw["host"])}
+                entry |= {n: _count(raw[n]) for n in ("waiting", "pid")} | {"host": str(raw["host"])}
             else:
-                entry |= {k: str(raw[k]) for k in ("fault", "message")} | {"count": int(raw["count"])}
+                entry |= {n: str(raw[n]) for n in ("fault", "message")} | {"count": _count(raw["count"])}
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue
         found.append(entry)
     return found
+
+
+def _count(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
+        return value
+    raise ValueError("no count")
 
 
 def _by_fault(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -119,7 +125,9 @@ def _by_process(entries: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str
     return {(entry["host"], entry["pid"]): entry for entry in entries if "waiting" in entry}
 
 
-def _read(directory: str) -> list[dict[str, Any]]:
+def _read(directory: str | None) -> list[dict[str, Any]]:
+    if directory is None:
+        return []
     try:
         descriptor = _open(os.path.join(directory, HEALTH_FILE), os.O_RDONLY)
         with open(descriptor, "rb") as stream:
@@ -128,12 +136,12 @@ def _read(directory: str) -> list[dict[str, Any]]:
         return []
 
 
-def read_faults(directory: str) -> dict[str, dict[str, Any]]:
+def read_faults(directory: str | None) -> dict[str, dict[str, Any]]:
     """The faults kept in a ``.memtally`` folder: each ``count``, ``at`` (the last) and ``message``."""
     return _by_fault(_read(directory))
 
 
-def read_waiting(directory: str) -> list[dict[str, Any]]:
+def read_waiting(directory: str | None) -> list[dict[str, Any]]:
     """The processes in whose memory events wait: ``host``, ``pid``, ``at``, ``waiting`` (at least so many).
 
     ``alive`` says whether the process still runs; ``None`` where it is another machine's.

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from memtally._files import open_regular
 from memtally._git import ask_git
 from memtally.config import Config
 from memtally.events import normal_slug, well_formed
@@ -26,6 +27,9 @@ _HEAD_BYTES = 4_096
 
 MAX_FOLDERS = 20_000
 """Folders looked through below one root: a second or two. A home folder or ``/`` as a workspace has more."""
+
+MAX_FILES = 500_000
+"""Files looked at below one root; few links can make many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +159,10 @@ class _Tree:
 
     def _files(self, prefix: str) -> Iterator[str]:
         to_visit: list[tuple[str, tuple[str, ...]]] = [(prefix, ())]
-        visited = 0
+        visited = files = 0
         while to_visit:
             visited += 1
-            if visited > MAX_FOLDERS:
+            if visited > MAX_FOLDERS or files > MAX_FILES:
                 self.complete = False
                 return
             folder, above = to_visit.pop()
@@ -172,6 +176,7 @@ class _Tree:
                 continue
             if folder and any(entry.name == ".git" for entry in listed):
                 continue  # a repository inside the workspace is a workspace of its own
+            files += len(listed)
             for entry in listed:
                 try:
                     is_folder = entry.is_dir()
@@ -184,17 +189,35 @@ class _Tree:
 
 
 def _regex(pattern: str) -> str:
-    parts = []
-    for part in re.split(r"(\*\*/|\*|\?)", pattern):
-        parts.append({"**/": "(?:[^/]+/)*", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part)))
-    return "".join(parts)
+    """The pattern as an expression whose work grows with the name only, however many wildcards there are.
+
+    Of what stands between two wildcards the first place is as good as any, so that it is never tried anew
+    (an atomic group); only what follows the last wildcard has to be at the end.
+    """
+    first, *blocks = re.split(r"(?:\*\*/)+", pattern)
+    made = _parts_regex(first)
+    for block in blocks[:-1]:
+        made += f"(?>(?:[^/]+/)*?{_parts_regex(block)})"
+    return made + (f"(?:[^/]+/)*{_parts_regex(blocks[-1])}" if blocks else "")
+
+
+def _parts_regex(block: str) -> str:
+    return "/".join(map(_part_regex, block.split("/")))
+
+
+def _part_regex(part: str) -> str:
+    first, *pieces = [
+        "".join("[^/]" if c == "?" else re.escape(c) for c in piece) for piece in re.split(r"\*+", part)
+    ]
+    made = first + "".join(f"(?>[^/]*?{piece})" for piece in pieces[:-1])
+    return made + (f"[^/]*{pieces[-1]}" if pieces else "")
 
 
 def _resident(kind: str, path: str, config: Config) -> bool | None:
     if kind in config.resident_kinds:
         return True
     try:
-        with open(path, "rb") as stream:
+        with open(open_regular(path), "rb") as stream:
             head = stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace")
     except OSError:
         return None

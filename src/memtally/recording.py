@@ -363,12 +363,10 @@ class guarded:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
-        # the text of somebody else's exception may hold content of a record; ours never does
-        said = (
-            f"{type(error).__name__}: {error}"
-            if isinstance(error, InvalidValueError)
-            else type(error).__name__
-        )
+        # the text of an exception may hold content of a record; also ours, where records= confused the two
+        said = type(error).__name__
+        if isinstance(error, InvalidValueError):
+            said += f": {error.without_value}"
         of = f" {self._where}()" if self._where else ""
         faults.note(
             f"{self._what}_failed", f"recording{of} failed ({said}); the read itself is untouched", error

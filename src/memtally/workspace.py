@@ -8,10 +8,10 @@ taken to the same folder of the main worktree, so that the log outlives the work
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from memtally._files import read_small
 from memtally.config import Config, load_config, write_config
 from memtally.errors import WorkspaceError
 from memtally.ledger.layout import DIRECTORY, LOG_FILE, ensure_directory, segments, within
@@ -103,12 +103,22 @@ def find_workspace(explicit: str | os.PathLike[str] | None = None) -> Workspace:
     while not start.is_dir():  # a folder that only the linked worktree has belongs to those above it
         start = start.parent
     for folder in (start, *start.parents):
-        if (folder / DIRECTORY).is_dir():
+        if (folder / DIRECTORY).is_dir() and _is_ours(folder / DIRECTORY, start):
             return Workspace(folder, f"{DIRECTORY}/ found")
     for folder in (start, *start.parents):
         if (folder / ".git").exists():
             return Workspace(folder, "git root")
     return Workspace(start, "current folder")
+
+
+def _is_ours(directory: Path, start: Path) -> bool:
+    """Whether a folder that was merely found belongs to us, to root, or to the owner of where we stand.
+
+    Anybody may put one above the folders of others, in ``/tmp`` for example, and read what they log there.
+    """
+    if not hasattr(os, "geteuid"):  # pragma: no cover - Windows
+        return True
+    return directory.stat().st_uid in (os.geteuid(), 0, start.stat().st_uid)
 
 
 def _to_main_worktree(folder: Path) -> Path:
@@ -126,20 +136,37 @@ def _to_main_worktree(folder: Path) -> Path:
 def _main_worktree(marker: Path) -> Path | None:
     """The main worktree that a linked worktree's ``.git`` file leads to; ``None`` where there is none.
 
-    A submodule's ``.git`` file leads to no other worktree, and a bare repository has none.
+    A submodule's ``.git`` file leads to no other worktree, and a bare repository has none. The repository
+    must know of this worktree, or an unpacked archive could send the log anywhere.
     """
     try:
-        git_dir = marker.parent / marker.read_text("utf-8", "replace").strip().removeprefix("gitdir:").strip()
-        common = git_dir / (git_dir / "commondir").read_text("utf-8", "replace").strip()
-        common = Path(os.path.realpath(common))
-        settings = (common / "config").read_text("utf-8", "replace")
+        git_dir = marker.parent / _git_text(marker).strip().removeprefix("gitdir:").strip()
+        common = Path(os.path.realpath(git_dir / _git_text(git_dir / "commondir").strip()))
+        back = git_dir / _git_text(git_dir / "gitdir").strip()
+        if not os.path.samefile(back, marker) or Path(os.path.realpath(git_dir)).parent.parent != common:
+            return None
+        settings = _core_settings(_git_text(common / "config"))
     except (OSError, ValueError):
         return None
-    core = re.search(r"^\s*\[core\]\s*$(.*?)(?=^\s*\[|\Z)", settings, re.MULTILINE | re.DOTALL)
-    text = core[1] if core else ""
-    if re.search(r"^\s*bare\s*=\s*true\s*$", text, re.MULTILINE):
+    if settings.get("bare", "").lower() == "true":
         return None
-    worktree = re.search(r"^\s*worktree\s*=\s*(.+?)\s*$", text, re.MULTILINE)
-    if worktree is not None:
-        return Path(os.path.realpath(common / worktree[1]))
+    if "worktree" in settings:
+        return Path(os.path.realpath(common / settings["worktree"]))
     return common.parent if common.name == ".git" else None
+
+
+def _git_text(path: Path) -> str:
+    return read_small(path, 65_536).decode("utf-8", "replace")
+
+
+def _core_settings(text: str) -> dict[str, str]:
+    """The settings under ``[core]`` of a git configuration file, as far as plain ones go."""
+    found: dict[str, str] = {}
+    inside = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            inside = line.lower() == "[core]"
+        elif inside and "=" in line:
+            name, _, value = line.partition("=")
+            found[name.strip().lower()] = value.strip()
+    return found

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import click
 
 from memtally import events
+from memtally._files import open_regular
 from memtally._script_estimate import script_estimate
 from memtally.cli.options import workspace_option
 from memtally.cli.output import note
@@ -118,7 +118,8 @@ def _named(name: str, file: str | None, number: int) -> dict[str, Any]:
     if number != 1:
         raise click.UsageError("--file measures one record; name one, or give JSON lines on stdin")
     try:
-        data = Path(file).read_bytes()
+        with open(open_regular(file), "rb") as stream:
+            data = stream.read()
     except OSError as error:
         raise MemtallyError(f"--file {file!r}: cannot be read ({error.strerror}); check the path") from None
     return {"kind": kind, "slug": slug, "file_bytes": len(data), "file_tokens_estimate": _tokens(data)}
@@ -162,13 +163,13 @@ def _checked(event: str, fields: dict[str, Any]) -> UsageEvent:
     listed = fields.get("records")
     if listed is not None and ("kind" in fields or "slug" in fields):
         raise InvalidValueError(
-            "records", listed, "the record is named twice", "give records, or kind and slug"
+            "records", type(listed).__name__, "the record is named twice", "give records, or kind and slug"
         )
     if listed is None:
         listed = [{name: fields[name] for name in ("kind", "slug") if name in fields}]
     if not isinstance(listed, list) or not listed or not all(isinstance(r, dict) for r in listed):
         raise InvalidValueError(
-            "records", listed, "no list of records", 'write [{"kind": "...", "slug": "..."}]'
+            "records", type(listed).__name__, "no list of records", 'write [{"kind": "...", "slug": "..."}]'
         )
     first: dict[tuple[str, str], RecordSnapshot] = {}
     for record in map(_snapshot, listed):

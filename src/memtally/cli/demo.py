@@ -42,7 +42,8 @@ def demo(keep: bool) -> None:
         report = memtally.build_report(root)
         click.echo(table.report(report, Options(columns=columns())), nl=False)
         if keep:
-            note(f"\nThe sample workspace is {root}; its log is {root / '.memtally' / 'usage.jsonl'}")
+            note("")
+            note(f"The sample workspace is {root}; its log is {root / '.memtally' / 'usage.jsonl'}")
     finally:
         if not keep:
             shutil.rmtree(root, ignore_errors=True)

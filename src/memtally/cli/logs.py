@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 import click
 
+from memtally._files import open_regular
 from memtally.cli.options import (
     json_option,
     no_color_option,
@@ -87,7 +88,7 @@ def tail(
         show(line)
     sys.stdout.flush()
     if not paths and follower is None:
-        click.echo(f"no usage log yet in {place.directory}", err=True)
+        note(f"no usage log yet in {place.directory}")
     while follower is not None:
         for line in follower.new_lines():
             show(line)
@@ -99,7 +100,7 @@ def _last_lines(path: str, number: int) -> list[bytes]:
     """The last non-blank lines of a file, read from its end."""
     if number == 0:
         return []
-    with open(path, "rb") as stream:
+    with open(open_regular(path), "rb") as stream:
         position = stream.seek(0, os.SEEK_END)
         blocks: list[bytes] = []
         found = 0
@@ -155,9 +156,9 @@ class _Follower:
 
     def _open(self, path: str, *, at_end: bool = False) -> None:
         try:
-            stream = open(path, "rb")  # noqa: SIM115 - kept open over the calls
-        except FileNotFoundError:
-            return
+            stream = open(open_regular(path), "rb")  # noqa: SIM115 - kept open over the calls
+        except OSError:
+            return  # sealed meanwhile, or no log at all
         if self._stream is not None:
             self._stream.close()
         if at_end:

@@ -7,26 +7,36 @@ import os
 import secrets
 import shutil
 import sys
+from collections.abc import Iterable
 
 import click
 
 from memtally.errors import MemtallyError
+from memtally.ledger.layout import DIRECTORY, is_segment
+from memtally.report._text import one_line
 
 __all__ = ["columns", "emit", "note"]
 
 
-def emit(text: str, output: str | None) -> None:
-    """Print a command's data, or put it into a file in one step."""
+def emit(text: str, output: str | None, inputs: Iterable[str] = ()) -> None:
+    """Print a command's data, or put it into a file in one step; never in the place of evidence."""
     if output is None:
         sys.stdout.write(text)
         return
     target = os.path.realpath(output)  # a link stays one: what it leads to is written
+    folder, name = os.path.split(target)
+    if (os.path.basename(folder) == DIRECTORY and is_segment(name)) or any(
+        os.path.realpath(path) == target for path in inputs
+    ):
+        raise MemtallyError(f"--output {output!r}: is a usage log, which is not replaced; name another file")
     temporary = f"{target}.{secrets.token_hex(4)}.tmp"
     try:
         if os.path.exists(target) and not os.path.isfile(target):
             temporary = target  # a pipe or a device is written to, never replaced
         with open(temporary, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)
+            if temporary != target and os.path.exists(target):
+                shutil.copymode(target, temporary)
         if temporary != target:
             os.replace(temporary, target)
     except OSError as error:
@@ -40,7 +50,7 @@ def emit(text: str, output: str | None) -> None:
 
 def note(text: str) -> None:
     """Say something to the person at the terminal, apart from the data."""
-    click.echo(text, err=True)
+    click.echo(one_line(text), err=True)
 
 
 def columns() -> int | None:

@@ -44,7 +44,7 @@ def report(everything: bool, sort: str | None, **given: Any) -> None:
     A workspace without a log gives an empty report that says so.
     """
     made, options = _build(given, sort=sort, everything=everything)
-    emit(format_module(_format(given)).report(made, options), given["output"])
+    emit(format_module(_format(given)).report(made, options), given["output"], given["logs"])
 
 
 @click.command()
@@ -54,7 +54,7 @@ def report(everything: bool, sort: str | None, **given: Any) -> None:
 def review(**given: Any) -> None:
     """Ranked evidence: knowledge candidates, tidy protection, resident review. No verdicts."""
     made, options = _build(given)
-    emit(format_module(_format(given)).review(made.review(), made, options), given["output"])
+    emit(format_module(_format(given)).review(made.review(), made, options), given["output"], given["logs"])
 
 
 @click.command()
@@ -80,7 +80,7 @@ def show(record: str, **given: Any) -> None:
                 "record", record, "neither in the log nor in the inventory", "see memtally report --all"
             )
         days = days_of(source, key, filters, options.zone)
-    emit(module.show(usage, days, made, options), given["output"])
+    emit(module.show(usage, days, made, options), given["output"], given["logs"])
 
 
 def _format(given: dict[str, Any]) -> str:

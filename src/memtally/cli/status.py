@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -93,7 +94,7 @@ def _log(place: Workspace, coverage: Coverage | MemtallyError) -> dict[str, Any]
 def _waiting(place: Workspace) -> str:
     """Events that are not in the log: an event is safe once it is appended, and not before."""
     said = []
-    for entry in health.read_waiting(str(place.directory)):
+    for entry in health.read_waiting(place.health_directory):
         events, process = counted(entry["waiting"], "event"), f"process {entry['pid']}"
         said.append(
             {
@@ -124,7 +125,7 @@ def _writable(place: Workspace) -> bool:
 
 def _faults(place: Workspace) -> dict[str, Any]:
     said = {}
-    for kind, entry in sorted(health.read_faults(str(place.directory)).items()):
+    for kind, entry in sorted(health.read_faults(place.health_directory).items()):
         times = counted(entry["count"], "time")
         said[kind.replace("_", " ")] = f"{times}, last {_time(entry['at'])}: {entry['message']}"
     return said
@@ -162,14 +163,23 @@ def _tokenizer() -> dict[str, Any]:
 
 
 def _opentelemetry() -> dict[str, Any]:
+    endpoint = os.environ.get("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT") or os.environ.get(
+        "OTEL_EXPORTER_OTLP_ENDPOINT", ""
+    )
     exporters = [name.strip() for name in os.environ.get("OTEL_LOGS_EXPORTER", "").split(",")]
     said: dict[str, Any] = {
-        "otlp_endpoint": os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "-"),
+        "otlp_endpoint": _without_credentials(endpoint) or "-",
         "by_name": "OTEL_LOGS_EXPORTER=memtally" if "memtally" in exporters else "no",
     }
     if sdk_disabled():
         said["sdk"] = "OTEL_SDK_DISABLED is set: nothing is forwarded; the log goes on under configure()"
     return said
+
+
+def _without_credentials(address: str) -> str:
+    """Scheme, host and port of an address: user names, paths and queries may hold secrets."""
+    scheme, separator, rest = address.rpartition("://")
+    return scheme + separator + re.split("[/?#]", rest.rpartition("@")[2], maxsplit=1)[0]
 
 
 def _warnings(place: Workspace, coverage: Coverage | MemtallyError) -> dict[str, str]:

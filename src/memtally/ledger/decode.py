@@ -214,7 +214,8 @@ def _value_at(text: str, start: int) -> tuple[object, int, int]:
         try:
             value, length = _json.raw_decode(window)
         except json.JSONDecodeError as error:
-            cost += 16 + min(error.pos, size)
+            # an unterminated string is reported where it begins, and was looked at to the end
+            cost += 16 + (len(window) if error.msg.startswith("Unterminated") else min(error.pos, size))
             cut_off = error.msg.startswith("Unterminated") or error.pos > len(window) - 16
             if not cut_off or start + size >= len(text):
                 return None, 0, cost

@@ -5,17 +5,46 @@ from __future__ import annotations
 import unicodedata
 from datetime import datetime, tzinfo
 
-__all__ = ["clip", "counted", "local", "one_line", "pad", "stamp", "utc_stamp", "width"]
+__all__ = [
+    "NAME_COLUMNS",
+    "clip",
+    "counted",
+    "local",
+    "one_line",
+    "pad",
+    "short_line",
+    "stamp",
+    "utc_stamp",
+    "width",
+]
+
+NAME_COLUMNS = 120
+"""Columns of a name in the formats that people read; the others have it whole."""
+
+
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
+    map(chr, range(0xFE00, 0xFE0E)),  # variation selectors but for the two that pictures go with
+    map(chr, range(0xE0100, 0xE01F0)),
+)
 
 
 def one_line(text: str) -> str:
-    """The text with everything that could move a cursor or turn a line made visible (``\\x1b``).
+    """The text with everything that could move a cursor, turn a line or hide made visible (``\\x1b``).
 
-    Control characters, line and paragraph separators, bidirectional overrides, lone surrogates.
+    Control characters, line and paragraph separators, bidirectional overrides, lone surrogates, and
+    characters that are called printable and show nothing.
     """
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(
+        c if c.isprintable() and c not in _INVISIBLE else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )
+
+
+def short_line(text: str) -> str:
+    """A name on one line and of a bounded width, for people to read."""
+    return clip(one_line(text[: 2 * NAME_COLUMNS]), NAME_COLUMNS)
 
 
 def width(text: str) -> int:

@@ -180,24 +180,24 @@ def tally_events(read: Callable[[], Iterable[UsageEvent]], make: Callable[[], Ta
 
 def _settle(events: Iterable[UsageEvent], tally: Tally, conflicting: Set[str]) -> Tally:
     """The same with the conflicting ids settled: the earlier version by (time, bytes) counts."""
-    met: set[str] = set()
-    versions: dict[str, dict[bytes, UsageEvent]] = {}
+    seen = SeenEvents()
+    earliest: dict[str, tuple[tuple[bool, int, bytes], UsageEvent]] = {}
     for event in events:
-        if event.id in conflicting:
-            kept = versions.setdefault(event.id, {})
-            line = encode_event(event)
-            tally.duplicates += line in kept
-            kept[line] = event
-        elif event.id in met:
+        met = seen.meet(event)
+        if met == "duplicate":
             tally.duplicates += 1
-        else:
-            met.add(event.id)
+        elif event.id not in conflicting:
             tally.add(event)
-    for kept in versions.values():
-        tally.conflicts += len(kept) - 1
-        tally.add(kept[min(kept, key=lambda line: _rank(line, kept[line].occurred_at))])
+        else:
+            tally.conflicts += met == "conflict"
+            rank = _rank(event)
+            if event.id not in earliest or rank < earliest[event.id][0]:
+                earliest[event.id] = (rank, event)
+    for _, event in earliest.values():
+        tally.add(event)
     return tally
 
 
-def _rank(line: bytes, stamp: int | None) -> tuple[bool, int, bytes]:
-    return (stamp is None, stamp or 0, line)  # an undated version is later than any dated one
+def _rank(event: UsageEvent) -> tuple[bool, int, bytes]:
+    # an undated version is later than any dated one
+    return (event.occurred_at is None, event.occurred_at or 0, encode_event(event))

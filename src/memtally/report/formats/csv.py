@@ -88,5 +88,5 @@ def _rows(heading: Iterable[str], rows: Iterable[list[str]]) -> str:
 
 def _cell(text: str) -> str:
     text = one_line(text)
-    # = + - @ begin a formula in spreadsheets; an apostrophe makes the cell text
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    # = + - @ begin a formula in spreadsheets, also the full-width ones; an apostrophe makes the cell text
+    return f"'{text}" if text.startswith(tuple("=+-@＝＋－＠")) else text

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from memtally.report._text import clip, one_line, stamp
 from memtally.report.formats.options import Options, arranged
-from memtally.report.formats.summary import coverage_lines, total_tokens, total_tokens_notes, why_unread
+from memtally.report.formats.summary import (
+    coverage_lines,
+    first_of,
+    total_tokens,
+    total_tokens_notes,
+    why_unread,
+)
 from memtally.report.model import RecordUsage, Review, UsageReport
 from memtally.report.review import evidence
 
@@ -19,7 +25,6 @@ _CAUTION = (
 _HEADING = "| record | uses | last used | by source | exposures | tokens latest | tokens total | status |"
 _RULE = "| --- | ---: | --- | --- | ---: | ---: | ---: | --- |"
 _SLUG_CHARACTERS = 120
-_LINE_CHARACTERS = 400
 
 
 def report(made: UsageReport, options: Options) -> str:
@@ -68,7 +73,7 @@ def _bounded(
 ) -> str:
     """Head, rows, names without a use and coverage, each as far as the bound allows; the caution always."""
     room = options.max_chars - _size([*head, "", _CAUTION, ""]) - len("\n999,999,999 more not shown.\n")
-    coverage, room = _fitting([*notes, *map(_bounded_line, coverage_lines(made, options, _code))], room)
+    coverage, room = _fitting([*notes, *coverage_lines(made, options, _code)], room)
     unread, room = _fitting(_unread(made, room // 4), room)
     kept, _ = _fitting(rows, room)
     left_out += len(rows) - len(kept)
@@ -112,7 +117,7 @@ def _row(record: RecordUsage, options: Options) -> str:
         _code(record.name),
         f"{record.use_count:,}",
         stamp(record.last_used_at, options.zone),
-        ", ".join(f"{_code(name)} {count:,}" for name, count in record.source_breakdown.items()) or "-",
+        first_of([f"{_code(name)} {count:,}" for name, count in record.source_breakdown.items()]) or "-",
         f"{record.resident_exposure_count:,}",
         "-" if each is None else f"{each:,}",
         total_tokens(record),
@@ -121,11 +126,7 @@ def _row(record: RecordUsage, options: Options) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _bounded_line(line: str) -> str:
-    return line if len(line) <= _LINE_CHARACTERS else line[: _LINE_CHARACTERS - 6] + " ... `"
-
-
 def _code(text: str) -> str:
     """Somebody's text as inert code: no markup, no line break, no cell border, bounded."""
     text = clip(one_line(text), _SLUG_CHARACTERS).replace("`", "'").replace("|", "\\|")
-    return f"`{text}`"
+    return f"`{text}`" if text else "-"

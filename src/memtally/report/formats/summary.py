@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from memtally.report._text import counted, local, one_line, stamp
+from memtally.report._text import counted, local, short_line, stamp
 from memtally.report.formats.options import Options
 from memtally.report.model import RecordUsage, UsageReport
 
-__all__ = ["coverage_lines", "total_tokens", "total_tokens_notes", "why_unread"]
+__all__ = ["coverage_lines", "first_of", "total_tokens", "total_tokens_notes", "why_unread"]
+
+
+_NAMES = 12
+_NAMES_CHARACTERS = 400
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Some names in a row, whole ones, and how many more there are: any log may hold any number of them."""
+    shown, room = 0, _NAMES_CHARACTERS
+    for name in names[:_NAMES]:
+        room -= len(name) + 2
+        if room < 0 and shown:
+            break
+        shown += 1
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def total_tokens(record: RecordUsage) -> str:
@@ -46,7 +62,9 @@ def why_unread(record: RecordUsage) -> str:
     return f" ({', '.join(known)})" if known else ""
 
 
-def coverage_lines(made: UsageReport, options: Options, quote: Callable[[str], str] = one_line) -> list[str]:
+def coverage_lines(
+    made: UsageReport, options: Options, quote: Callable[[str], str] = short_line
+) -> list[str]:
     """What the figures rest on, and what was met and not counted; one sentence a line.
 
     ``quote`` makes the names of somebody else's sources harmless.
@@ -65,16 +83,16 @@ def coverage_lines(made: UsageReport, options: Options, quote: Callable[[str], s
     if coverage.sources:
         lines.append(
             "Sources seen: "
-            + ", ".join(f"{quote(name)} {source.events:,}" for name, source in coverage.sources.items())
+            + first_of([f"{quote(name)} {source.events:,}" for name, source in coverage.sources.items()])
             + "."
         )
     if options.limited_to:
         lines.append(f"The records are limited to {quote(options.limited_to)}; this paragraph is not.")
     tokenizers = sorted({name for record in made.records for name in record.tokenizers})
     if tokenizers:
-        lines.append(f"Tokens are estimated by {', '.join(map(quote, tokenizers))}.")
+        lines.append(f"Tokens are estimated by {first_of(list(map(quote, tokenizers)))}.")
     if coverage.silent_sources:
-        names = ", ".join(map(quote, coverage.silent_sources))
+        names = first_of(list(map(quote, coverage.silent_sources)))
         lines.append(f"Configured but never seen: {names}; nothing is known of reads by that route.")
     noted = [
         (

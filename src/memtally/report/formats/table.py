@@ -5,9 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from memtally.report._text import clip, one_line, pad, stamp, width
+from memtally.report._text import clip, pad, short_line, stamp, width
 from memtally.report.formats.options import Options, arranged
-from memtally.report.formats.summary import coverage_lines, total_tokens, total_tokens_notes, why_unread
+from memtally.report.formats.summary import (
+    coverage_lines,
+    first_of,
+    total_tokens,
+    total_tokens_notes,
+    why_unread,
+)
 from memtally.report.model import RecordUsage, Review, UsageReport
 from memtally.report.review import evidence
 
@@ -29,7 +35,7 @@ def report(made: UsageReport, options: Options) -> str:
         notes = total_tokens_notes(records)
         lines += [*notes, ""] if notes else []
     elif options.limited_to:
-        lines += [f"No record by {one_line(options.limited_to)}.", ""]
+        lines += [f"No record by {short_line(options.limited_to)}.", ""]
     if left_out:
         why = "--limit" if options.everything else "--all shows every record"
         lines += [f"{left_out:,} more not shown ({why}).", ""]
@@ -55,10 +61,11 @@ def review(found: Review, made: UsageReport, options: Options) -> str:
     ):
         lines.append(heading)
         shown = items[: options.limit]
-        names = max((width(one_line(item.record.name)) for item in shown), default=0)
+        names = [short_line(item.record.name) for item in shown]
+        widest = min(max(map(width, names), default=0), 48)
         lines += [
-            f"  {pad(one_line(item.record.name), min(names, 48))}  {evidence(item.record, zone=options.zone)}"
-            for item in shown
+            f"  {pad(name, widest)}  {evidence(item.record, zone=options.zone)}"
+            for name, item in zip(names, shown, strict=True)
         ]
         lines += ["  none in what the log covers"] if not items else []
         lines += [f"  {len(items) - len(shown):,} more (--limit)"] if len(items) > len(shown) else []
@@ -83,15 +90,17 @@ def show(
         ("estimated tokens, total", f"{record.estimated_total_resident_exposure_tokens:,}"),
         ("unmeasured exposures", f"{record.unmeasured_exposure_count:,}"),
         ("file bytes", _number(record.file_bytes)),
-        ("tokens by", ", ".join(map(one_line, record.tokenizers)) or "-"),
+        ("tokens by", ", ".join(map(short_line, record.tokenizers)) or "-"),
         ("always on", {True: "yes", False: "no", None: "unknown"}[record.resident]),
         ("status", record.status),
         ("age", "-" if record.age_days is None else f"{record.age_days:,} days"),
     ]
-    lines = [one_line(record.name), *(f"  {pad(name, 26)}{value}" for name, value in facts), ""]
+    lines = [short_line(record.name), *(f"  {pad(name, 26)}{value}" for name, value in facts), ""]
     if days:
         rows = [
-            [day, one_line(source), f"{count:,}"] for day, by in days.items() for source, count in by.items()
+            [day, short_line(source), f"{count:,}"]
+            for day, by in days.items()
+            for source, count in by.items()
         ]
         lines += [*aligned(("DAY", "SOURCE", "EVENTS"), rows, (2,), options.columns), ""]
     lines += coverage_lines(made, options)
@@ -118,7 +127,7 @@ def aligned(
 def _cells(record: RecordUsage, options: Options) -> list[str]:
     mark = " (missing)" if record.status == "missing" else ""
     return [
-        one_line(record.name) + mark,
+        short_line(record.name) + mark,
         f"{record.use_count:,}",
         stamp(record.last_used_at, options.zone),
         _sources(record) or "-",
@@ -131,7 +140,7 @@ def _cells(record: RecordUsage, options: Options) -> list[str]:
 
 
 def _sources(record: RecordUsage) -> str:
-    return ", ".join(f"{one_line(name)} {count:,}" for name, count in record.source_breakdown.items())
+    return first_of([f"{short_line(name)} {count:,}" for name, count in record.source_breakdown.items()])
 
 
 def _number(value: int | None) -> str:
@@ -139,7 +148,7 @@ def _number(value: int | None) -> str:
 
 
 def _never_read(made: UsageReport, options: Options) -> list[str]:
-    names = [one_line(record.name) + why_unread(record) for record in made.never_read]
+    names = [short_line(record.name) + why_unread(record) for record in made.never_read]
     if not names:
         return []
     shown = names if options.everything else names[:10]
