@@ -19,7 +19,7 @@ from memtally.ledger import decode as decode_module
 from memtally.ledger import reader as reader_module
 from memtally.ledger.decode import decode_line, parse_time
 from memtally.ledger.layout import segments
-from memtally.ledger.reader import OpenLogs, ReadCounts, iter_lines, open_logs, open_segments, read_events
+from memtally.ledger.reader import ReadCounts, iter_lines, open_logs, open_segments, read_events
 from memtally.ledger.writer import LogWriter
 from test_events import usage_events
 
@@ -364,12 +364,28 @@ def test_a_pipe_can_be_read_twice(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_bytes, args=(line(1) + b"\n" + line(2),))
     writer.start()
-    with fifo.open("rb") as stream:
-        writer.join(10)
-        with OpenLogs([("pipe", stream)]) as logs:  # type: ignore[list-item]
-            first = [event.id for event in logs.read(ReadCounts())]
-            assert [event.id for event in logs.read(ReadCounts())] == first
+    descriptor = os.open(fifo, os.O_RDONLY)
+    writer.join(10)
+    with open_logs([f"/dev/fd/{descriptor}"]) as logs:
+        first = [event.id for event in logs.read(ReadCounts())]
+        assert [event.id for event in logs.read(ReadCounts())] == first
+    os.close(descriptor)
     assert len(first) == 2
+
+
+def test_more_segments_than_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many segments each is read, twice if wanted, and one that was replaced meanwhile is said."""
+    monkeypatch.setattr(reader_module, "_KEPT_OPEN", 3)
+    paths = [tmp_path / f"usage-{number}.jsonl" for number in range(10)]
+    for number, path in enumerate(paths):
+        path.write_bytes(line(number) + b"\n")
+    with open_logs(paths) as logs:
+        for _ in range(2):
+            assert [int(event.id[-12:]) for event in logs.read(ReadCounts())] == list(range(10))
+        paths[0].unlink()
+        paths[0].write_bytes(line(99) + b"\n")
+        with pytest.raises(LogReadError, match=r"usage-0\.jsonl: changed while it was read"):
+            list(logs.read(ReadCounts()))
 
 
 def test_a_reader_finishes_on_what_it_began_with(tmp_path: Path) -> None:

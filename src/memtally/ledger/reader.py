@@ -32,6 +32,8 @@ __all__ = [
 _BLOCK = 1_048_576
 _ATTEMPTS = 100
 _SETTLING_SECONDS = 0.5
+_KEPT_OPEN = 100
+"""Of so many files the descriptors are kept; a process may have some thousand in all."""
 MAX_LINE = 32 * 1_048_576
 """Bytes of one line that are looked at; a longer line is damaged, and its rest is passed over."""
 
@@ -51,24 +53,22 @@ class OpenLogs:
     cannot be read twice (a pipe) is copied to a temporary file first. Use it as a context manager.
     """
 
-    def __init__(self, files: list[tuple[str, BinaryIO]], *, distinct: bool = False) -> None:
-        self._files: list[tuple[str, BinaryIO, int]] = []
+    def __init__(self, files: list[_File], *, distinct: bool = False) -> None:
+        self._files: list[_File] = []
         seen: set[tuple[int, int]] = set()
-        for path, stream in files:
-            status = os.fstat(stream.fileno())
-            if distinct and (status.st_dev, status.st_ino) in seen:
-                stream.close()  # one file under two names: a process died in the middle of sealing it
+        for file in files:
+            if distinct and file.identity in seen:
+                file.close()  # one file under two names: a process died in the middle of sealing it
                 continue
-            seen.add((status.st_dev, status.st_ino))
-            stable, length = _stable(stream)
-            self._files.append((path, stable, length))
+            seen.add(file.identity)
+            self._files.append(file)
 
     def __enter__(self) -> OpenLogs:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for _, stream, _ in self._files:
-            stream.close()
+        for file in self._files:
+            file.close()
 
     def __len__(self) -> int:
         return len(self._files)
@@ -76,24 +76,64 @@ class OpenLogs:
     @property
     def files(self) -> list[tuple[str, int]]:
         """The files and the number of bytes that are read of each."""
-        return [(path, length) for path, _, length in self._files]
+        return [(file.path, file.size) for file in self._files]
 
     def lines(self, number: int) -> Iterator[tuple[int, bytes]]:
         """The lines of one of the ``files``, each with its byte offset.
 
         Raises ``LogReadError`` naming the file where the disk fails.
         """
-        path, stream, length = self._files[number]
-        try:
-            stream.seek(0)
-            yield from iter_lines(stream, length)
-        except OSError as error:
-            raise _unreadable(path, error) from None
+        return self._files[number].lines()
 
     def read(self, counts: ReadCounts) -> Iterator[UsageEvent]:
         """The events, file by file, line by line; adds what else it meets to ``counts``."""
-        for number in range(len(self._files)):
-            yield from read_events((line for _, line in self.lines(number)), counts)
+        for file in self._files:
+            yield from read_events((line for _, line in file.lines()), counts)
+
+
+class _File:
+    """One file: its size when it was opened, and its descriptor, unless it is one of very many."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        # unbuffered: blocks are large already
+        stream = open(path, "rb", buffering=0, opener=_open_without_hanging)  # noqa: SIM115
+        status = os.fstat(stream.fileno())
+        self.identity = (status.st_dev, status.st_ino)
+        self._changed = status.st_ctime_ns  # a file's number alone may be given to another file
+        self._stream: BinaryIO | None = stream
+        if stat.S_ISREG(status.st_mode):
+            self.size = _settled_size(stream, status.st_size)
+            self._again = True
+        else:
+            copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the others
+            with stream:
+                shutil.copyfileobj(stream, copy, _BLOCK)
+            self._stream, self.size, self._again = copy, copy.tell(), False
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        try:
+            if self._stream is not None:
+                self._stream.seek(0)
+                yield from iter_lines(self._stream, self.size)
+                return
+            with open(self.path, "rb", buffering=0, opener=_open_without_hanging) as stream:
+                status = os.fstat(stream.fileno())
+                if (status.st_dev, status.st_ino, status.st_ctime_ns) != (*self.identity, self._changed):
+                    raise LogReadError(self.path, "changed while it was read", "try again")
+                yield from iter_lines(stream, self.size)
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+
+    def rest(self) -> None:
+        """Give the descriptor back until the file is read; a sealed segment keeps its name."""
+        if self._again:
+            self.close()
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
 
 
 def open_logs(paths: Iterable[str | os.PathLike[str]]) -> OpenLogs:
@@ -114,20 +154,21 @@ def open_segments(list_segments: Callable[[], list[str]]) -> OpenLogs:
             raise
         if list_segments() == listed:
             return OpenLogs(files, distinct=True)
-        for _, stream in files:
-            stream.close()
+        for file in files:
+            file.close()
     raise LogReadError(listed[-1], "sealed faster than it can be opened", "try again")
 
 
-def _open_all(paths: list[str]) -> list[tuple[str, BinaryIO]]:
-    files: list[tuple[str, BinaryIO]] = []
+def _open_all(paths: list[str]) -> list[_File]:
+    files: list[_File] = []
     try:
         for path in paths:
-            # unbuffered: blocks are large already
-            files.append((path, open(path, "rb", buffering=0, opener=_open_without_hanging)))  # noqa: SIM115
+            files.append(_File(path))
+            if len(files) > _KEPT_OPEN:  # the live log comes last, and stays open
+                files[-1 - _KEPT_OPEN].rest()
     except (OSError, ValueError) as error:
-        for _, stream in files:
-            stream.close()
+        for file in files:
+            file.close()
         if isinstance(error, FileNotFoundError):
             raise LogReadError(path, "no such log", "check the path given") from None
         raise _unreadable(path, error) from None
@@ -137,16 +178,6 @@ def _open_all(paths: list[str]) -> list[tuple[str, BinaryIO]]:
 def _unreadable(path: str, error: Exception) -> LogReadError:
     reason = getattr(error, "strerror", None) or str(error)
     return LogReadError(path, f"cannot be read ({reason})", "check the path and its mode")
-
-
-def _stable(stream: BinaryIO) -> tuple[BinaryIO, int]:
-    status = os.fstat(stream.fileno())
-    if stat.S_ISREG(status.st_mode):
-        return stream, _settled_size(stream, status.st_size)
-    copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the others
-    with stream:
-        shutil.copyfileobj(stream, copy, _BLOCK)
-    return copy, copy.tell()
 
 
 def _settled_size(stream: BinaryIO, size: int) -> int:
