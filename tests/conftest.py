@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -19,6 +20,9 @@ from memtally import context, faults, recording, tokens
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(__file__).resolve().parent / "data"
 SHARED = ROOT.parent / "shared" / "data"
+
+SOAK = int(os.environ.get("MEMTALLY_SOAK", "1"))
+"""How many times as long the loops are that look for rare faults (``make soak``)."""
 
 _HOST_VARIABLES = (
     "MEMTALLY_",
@@ -76,6 +80,17 @@ def lines(workspace: Path) -> Callable[[], list[dict[str, Any]]]:
         return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
     return read
+
+
+@contextlib.contextmanager
+def reaped(children: list[subprocess.Popen[str]]) -> Iterator[list[subprocess.Popen[str]]]:
+    """Children that are gone afterwards, whatever happened."""
+    try:
+        yield children
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
 
 
 Process = Callable[..., subprocess.CompletedProcess[str]]

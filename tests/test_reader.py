@@ -402,6 +402,49 @@ def test_a_reader_finishes_on_what_it_began_with(tmp_path: Path) -> None:
         assert [event.id[-1] for event in logs.read(ReadCounts())] == ["1"]
 
 
+def test_a_line_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
+    """Half a line under the writer's lock is no damage: the reader takes it when it is whole."""
+    import fcntl
+    import threading
+
+    path = tmp_path / "usage.jsonl"
+    whole = line(2) + b"\n"
+    with path.open("ab", buffering=0) as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.write(line(1) + b"\n" + whole[:50])
+
+        def finish() -> None:
+            stream.write(whole[50:])
+            fcntl.flock(stream, fcntl.LOCK_UN)
+
+        timer = threading.Timer(0.1, finish)
+        timer.start()
+        counts = ReadCounts()
+        with open_logs([path]) as logs:
+            assert [event.id[-1] for event in logs.read(counts)] == ["1", "2"]
+        timer.join()
+    assert counts.damaged_lines == 0
+
+
+def test_a_line_that_is_never_finished_is_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the lock is held for ever, or half a line was left long ago, what is whole is read all the same."""
+    import fcntl
+
+    monkeypatch.setattr(reader_module, "_SETTLING_SECONDS", 0.05)
+    path = tmp_path / "usage.jsonl"
+    path.write_bytes(line(1) + b"\n" + line(2)[:50])
+    for held in (True, False):
+        counts = ReadCounts()
+        with path.open("rb") as holder:
+            if held:
+                fcntl.flock(holder, fcntl.LOCK_EX)
+            with open_logs([path]) as logs:
+                assert [event.id[-1] for event in logs.read(counts)] == ["1"]
+        assert counts.damaged_lines == 1
+
+
 def test_a_seal_between_listing_and_opening_loses_nothing(tmp_path: Path) -> None:
     """The list is made again until it holds still: no segment is left out or taken twice."""
     directory = tmp_path / ".memtally"
