@@ -542,13 +542,17 @@ def test_an_unwritable_log_never_reaches_a_read(
     assert [e["records"][0]["slug"] for e in lines()] == ["a", "a", "a", "b"]
 
 
-def test_a_read_only_folder(workspace: Path, run_python: RunPython) -> None:
+def test_a_read_only_folder(workspace: Path, tmp_path: Path, run_python: RunPython) -> None:
     """Where not even the folder can be made, ``configure()`` says so; reads go on without it."""
-    if os.geteuid() == 0:
-        pytest.skip("root may write anywhere")
-    workspace.chmod(0o555)
+    for folder in (workspace, *workspace.parents[:3]):
+        folder.chmod(0o555 if folder == workspace else 0o755)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    # root may write anywhere: it imports everything, then becomes somebody else
+    become = "os.setgid(12_345); os.setuid(12_345)" if os.geteuid() == 0 else ""
     done = run_python(
-        f"{READ}\ntry:\n    memtally.configure('.')\nexcept memtally.MemtallyError as e:\n    print(e)\ngo()"
+        f"{READ}\nimport os\nmemtally.configure({str(elsewhere)!r})\ngo()\nmemtally.shutdown()\n{become}\n"
+        "try:\n    memtally.configure('.')\nexcept memtally.MemtallyError as e:\n    print(e)\ngo()"
     )
     workspace.chmod(0o755)
     assert "cannot be written" in done.stdout

@@ -75,13 +75,12 @@ def _workspace(place: Workspace) -> dict[str, Any]:
 def _log(place: Workspace, coverage: Coverage | MemtallyError) -> dict[str, Any]:
     paths = place.logs()
     if isinstance(coverage, MemtallyError):
-        return {"state": f"UNREADABLE: {coverage}", "files": len(paths)}
+        return {"state": f"UNREADABLE: {coverage}", "files": len(paths)} | _writing(place)
     return {
         "state": coverage.log_state.replace("_", " "),
         "files": len(paths),
         "bytes": sum(os.path.getsize(path) for path in paths if os.path.exists(path)),
-        "writable": "yes" if _writable(place) else "NO",
-        "waiting": _waiting(place),
+        **_writing(place),
         "events": coverage.events,
         "last_event": utc_stamp(coverage.last_event_at) or "-",
         "damaged_lines": coverage.damaged_lines,
@@ -89,6 +88,10 @@ def _log(place: Workspace, coverage: Coverage | MemtallyError) -> dict[str, Any]
         "duplicate_events": coverage.duplicate_events,
         "conflicting_events": coverage.conflicting_events,
     }
+
+
+def _writing(place: Workspace) -> dict[str, Any]:
+    return {"writable": "yes" if _writable(place) else "NO", "waiting": _waiting(place)}
 
 
 def _waiting(place: Workspace) -> str:
@@ -119,7 +122,7 @@ def _sources(coverage: Coverage | MemtallyError) -> dict[str, Any]:
 def _writable(place: Workspace) -> bool:
     for path in (place.log_path, place.directory, place.root):
         if path.exists():
-            return os.access(path, os.W_OK)
+            return os.access(path, os.W_OK) and (path != place.log_path or path.is_file())
     return False
 
 
