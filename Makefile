@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest lint format clean
+.PHONY: help demo test test-oldest fuzz soak lint format clean
+
+FUZZ_SECONDS ?= 600
+SOAK ?= 10
 
 help:  ## list what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,16 +21,23 @@ test: $(VENV)/.installed-test  ## run every test
 test-oldest: .venv-oldest/.installed  ## run the tests that touch OpenTelemetry with the oldest supported releases
 	.venv-oldest/bin/python -m pytest tests/test_pipeline.py tests/test_decorators.py tests/test_context.py tests/test_example.py
 
+fuzz: $(VENV)/.installed-fuzz  ## look for bytes that break the reader, for FUZZ_SECONDS (600)
+	$(BIN)/python fuzz/run.py $(FUZZ_SECONDS)
+
+soak: $(VENV)/.installed-test  ## the tests of processes, faults, mutations and the model, SOAK (10) times as long
+	MEMTALLY_SOAK=$(SOAK) $(BIN)/python -m pytest --timeout 7200 --durations 0 \
+		tests/test_processes.py tests/test_model.py tests/test_mutations.py tests/test_faults.py tests/test_fuzz.py
+
 lint: $(VENV)/.installed-dev  ## style and types
-	$(BIN)/ruff check src exporters tests examples
-	$(BIN)/ruff format --check src exporters tests examples
+	$(BIN)/ruff check src exporters tests examples fuzz
+	$(BIN)/ruff format --check src exporters tests examples fuzz
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing_sample.py
 	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing_sample.py
 
 format: $(VENV)/.installed-dev  ## mend the style
-	$(BIN)/ruff check --fix src exporters tests examples
-	$(BIN)/ruff format src exporters tests examples
+	$(BIN)/ruff check --fix src exporters tests examples fuzz
+	$(BIN)/ruff format src exporters tests examples fuzz
 
 clean:  ## remove the environments and caches
 	rm -rf $(VENV) .venv-oldest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
@@ -48,6 +58,12 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/.installed-test $(VENV)/.installed-core
+
+# where atheris does not install, the fuzzer does without
+$(VENV)/.installed-fuzz: $(VENV)/.installed-test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]' || \
+		echo 'atheris does not install here: Hypothesis searches instead'
+	@touch $@
 
 .venv-oldest/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-oldest
