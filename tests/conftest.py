@@ -77,7 +77,7 @@ def lines(workspace: Path) -> Callable[[], list[dict[str, Any]]]:
         path = workspace / ".memtally" / "usage.jsonl"
         if not path.exists():
             return []
-        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
 
     return read
 

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from typing import Any
 import pytest
 
 import memtally
+from conftest import SHARED
 from memtally import faults, health
 from memtally.config import load_config
 from memtally.errors import ConfigError
+from memtally.events import normal_slug, well_formed
 from memtally.inventory import _regex, scan
 from memtally.ledger import decode
 from memtally.ledger.decode import decode_line
@@ -461,3 +464,36 @@ def test_slugs_are_names_and_never_paths(
         run("show", f"decision/{slug}" if "\x00" not in slug else "decision/a", "--json").stdout or "{}"
     )
     assert "\x00" in slug or shown["record"]["use_count"] == 1
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared data is not beside this checkout")
+def test_naughty_strings_through_recording_and_every_command(
+    run: Run, workspace: Path, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """Each string as slug and session is recorded whole and counted; nothing that is printed can act."""
+    strings = [
+        s for s in json.loads((SHARED / "conformance" / "blns" / "blns.json").read_text("utf-8")) if s.strip()
+    ]
+    assert len(strings) > 400
+    memtally.configure(workspace=".")
+    for text in strings:
+        with memtally.session(text):
+            memtally.record_use("MemoryRead", MemoryRecord("decision", text, "content"))
+    expected = Counter(map(normal_slug, strings))
+    assert Counter(e["records"][0]["slug"] for e in lines()) == expected
+    assert {e["session_id"] for e in lines()} == set(map(well_formed, strings))
+    with (workspace / ".memtally" / "usage.jsonl").open("a", encoding="utf-8") as stream:
+        for number, text in enumerate(strings):  # another writer's, whose ids and sources are as bad
+            value = event(number, id=f"{number} {text}", source=text, tokenizer=text, host=text, actor=text)
+            stream.write(json.dumps(value) + "\n" + json.dumps(value) + "\n")
+    for command in (
+        "report", "report --all --sessions", "report --format markdown --max-chars 200000 --all",
+        "report --format csv", "review", "review --format markdown", "show decision/undefined", "status",
+        "log tail -n 9999", "log tail -n 9999 --json", "log verify", "log verify --json",
+    ):  # fmt: skip
+        done = run(*command.split())
+        assert (done.returncode, done.stderr) == (int("verify" in command), ""), command
+        assert all(row.isprintable() for row in done.stdout.split("\n")), command
+    found = json.loads(run("report", "--json").stdout)
+    assert {r["slug"]: r["use_count"] for r in found["records"] if r["slug"] != "a"} == expected
+    assert found["coverage"]["duplicate_events"] == len(strings)
