@@ -233,6 +233,7 @@ def figures(met: list[Event]) -> dict[str, Any]:
 
 
 def of_record(found: list[tuple[Event, int | None]]) -> tuple[Any, ...]:
+    """The figures of one record from its events, each with its tokens, in the order of ``counted``."""
     uses = [e for e, _ in found if e["event"] == "use" and e.get("actor") != "maintenance"]
     exposures = [tokens for e, tokens in found if e["event"] == "resident_exposure"]
     return (

@@ -720,7 +720,7 @@ pid = os.fork()
 go()
 before = time.monotonic()
 memtally.shutdown()
-print("took", time.monotonic() - before, flush=True)
+os.write(1, f"took {{time.monotonic() - before}}\\n".encode())  # two processes: one write each
 if pid:
     os.waitpid(pid, 0)
 os._exit(0)
