@@ -22,7 +22,7 @@ _COMMANDS = {
     "add": ("memtally.cli.adding", "append a use or an exposure from any language"),
     "demo": ("memtally.cli.demo", "the whole path on a sample workspace"),
     "init": ("memtally.cli.setup", "write .memtally/config.toml with a preset"),
-    "log": ("memtally.cli.logs", "watch the usage log"),
+    "log": ("memtally.cli.logs", "watch, check and seal the usage log"),
     "report": ("memtally.cli.reporting", "the figures per record"),
     "review": ("memtally.cli.reporting", "ranked evidence for tidying"),
     "show": ("memtally.cli.reporting", "one record over time"),
