@@ -497,3 +497,28 @@ def test_naughty_strings_through_recording_and_every_command(
     found = json.loads(run("report", "--json").stdout)
     assert {r["slug"]: r["use_count"] for r in found["records"] if r["slug"] != "a"} == expected
     assert found["coverage"]["duplicate_events"] == len(strings)
+
+
+@pytest.mark.parametrize("link", ["file", "parent"])
+def test_a_file_that_a_link_leads_out_of_the_workspace_is_not_measured(
+    workspace: Path, tmp_path: Path, lines: Callable[[], list[dict[str, Any]]], link: str
+) -> None:
+    """The read counts, for the host did read; what it was led to is not looked at, and not named."""
+    outside = tmp_path / "secret"
+    outside.mkdir()
+    (outside / "note.md").write_text("12345")
+    (workspace / "decisions").mkdir()
+    (workspace / "decisions" / "inside.md").write_text("1234567")
+    if link == "file":
+        (workspace / "decisions" / "note.md").symlink_to(outside / "note.md")
+        path = Path("decisions/note.md")
+    else:
+        (workspace / "decisions" / "sub").symlink_to(outside)
+        path = Path("decisions/sub/note.md")
+    memtally.configure(workspace=".")
+    memtally.record_use("MemoryRead", MemoryRecord("decision", "note", path))
+    memtally.record_use("MemoryRead", MemoryRecord("decision", "inside", Path("decisions/inside.md")))
+    memtally.record_use("SkillInvoke", MemoryRecord("skill", "elsewhere", outside / "note.md"))
+    # one that does not pretend to lie in the workspace is measured: user-level records live elsewhere
+    assert [e["records"][0]["file_bytes"] for e in lines()] == [None, 7, 5]
+    assert "secret" not in everything_written(workspace / ".memtally")

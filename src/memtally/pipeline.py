@@ -43,8 +43,10 @@ class _Pipeline:
     closers: list[Callable[[], None]] = field(default_factory=list)
 
     @property
-    def loggers(self) -> tuple[Logger, ...]:
-        return tuple(logger for logger in (self.workspace_logger, self.otlp_logger) if logger is not None)
+    def destination(self) -> recording.Destination:
+        loggers = [logger for logger in (self.workspace_logger, self.otlp_logger) if logger is not None]
+        root = None if self.workspace is None else str(self.workspace.root)
+        return recording.Destination(tuple(loggers), self.workspace_id, root)
 
 
 _pipeline = _Pipeline()
@@ -136,7 +138,7 @@ def _replace(made: _Pipeline) -> None:
     global _pipeline
     before, _pipeline = _pipeline, made
     recording.forget_host_logger()
-    recording.use_destination(recording.Destination(made.loggers, made.workspace_id))
+    recording.use_destination(made.destination)
     if made.workspace is not None:
         faults.bind(made.workspace.health_directory)
     for close in before.closers:
@@ -154,9 +156,7 @@ def _at_exit() -> None:
         with recording.guarded("shutdown"):
             close()
     if _pipeline.workspace_logger is not None:
-        recording.use_destination(
-            recording.Destination((_pipeline.workspace_logger,), _pipeline.workspace_id)
-        )
+        recording.use_destination(_pipeline.destination._replace(loggers=(_pipeline.workspace_logger,)))
     faults.flush()
 
 

@@ -57,10 +57,14 @@ _SUPPRESS = "suppress_instrumentation"
 
 
 class Destination(NamedTuple):
-    """Where every event goes: these loggers, in this order, and the host's own provider if it may."""
+    """Where every event goes: these loggers, in this order, and the host's own provider if it may.
+
+    ``root``: the workspace, out of which no link is followed to measure a file.
+    """
 
     loggers: tuple[Logger, ...] = ()
     workspace_id: str | None = None
+    root: str | None = None
     host_gets_events: bool = True
 
 
@@ -269,7 +273,7 @@ def make_event(
     input_tokens: int | None = None,
 ) -> UsageEvent:
     """Measure the records and make their event; for callers inside ``guarded``."""
-    measured, tokenizer = snapshots(records)
+    measured, tokenizer = snapshots(records, _destination.root)
     made = UsageEvent(
         event_id or new_event_id(),
         moment.occurred_at,

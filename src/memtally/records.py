@@ -5,11 +5,13 @@ Content is measured and let go: neither it nor any part of it reaches an event.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from memtally import tokens
 from memtally.errors import InvalidValueError
 from memtally.events import RecordSnapshot, check_kind, check_slug
+from memtally.ledger.layout import within
 
 __all__ = ["Content", "Measure", "MemoryRecord", "snapshots"]
 
@@ -61,10 +63,14 @@ class MemoryRecord:
 
 
 class Measure:
-    """Sizes of the texts of one event, by one tokenizer: its weakest if several had a hand in it."""
+    """Sizes of the texts of one event, by one tokenizer: its weakest if several had a hand in it.
 
-    def __init__(self) -> None:
+    A file in the workspace ``root`` that a link leads out of it is not looked at.
+    """
+
+    def __init__(self, root: str | None = None) -> None:
         self.tokenizer: str | None = None
+        self._root = root
 
     def __call__(self, content: Content | None) -> tuple[int | None, int | None]:
         """Bytes and estimated tokens of a content; unknown when it cannot be seen."""
@@ -84,6 +90,8 @@ class Measure:
 
     def _file(self, path: Path) -> tuple[int | None, int | None]:
         """Bytes and tokens of a file. A large one is read in part; a pipe, and what has gone, not at all."""
+        if self._root is not None and _is_led_out(os.path.abspath(path), self._root):
+            return None, None
         try:
             size = path.stat().st_size if path.is_file() else None
             if size is None:
@@ -108,12 +116,18 @@ class Measure:
             return data.decode("latin-1")
 
 
-def snapshots(records: list[MemoryRecord]) -> tuple[tuple[RecordSnapshot, ...], str | None]:
+def _is_led_out(path: str, root: str) -> bool:
+    return path.startswith(root.rstrip(os.sep) + os.sep) and not within(path, root)
+
+
+def snapshots(
+    records: list[MemoryRecord], root: str | None = None
+) -> tuple[tuple[RecordSnapshot, ...], str | None]:
     """The records as one event carries them, each once, and the tokenizer of their figures.
 
-    The tokenizer is ``None`` where no size could be measured.
+    The tokenizer is ``None`` where no size could be measured. ``root``: the workspace.
     """
-    measure = Measure()
+    measure = Measure(root)
     made: dict[tuple[str, str], RecordSnapshot] = {}
     for record in records:
         if (record.kind, record.slug) in made:
