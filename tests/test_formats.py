@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import memtally
 from conftest import SHARED
 from memtally.errors import InvalidValueError
 from memtally.report._text import clip, one_line, pad, stamp, utc_stamp, width
@@ -316,3 +317,40 @@ def test_markdown_keeps_its_bound_with_long_names(tmp_path: Path, bound: int) ->
     ):
         assert len(text) <= bound
         assert "no proof of disuse" in text
+
+
+def test_a_damaged_log_has_the_same_figures_in_every_format(tmp_path: Path) -> None:
+    """Torn, welded, repeated and contradictory lines: four formats, one answer, worked out by hand."""
+    whole = [json.dumps(e) for e in (event(1), event(2), event(3, "b"), exposure(4, "b"), event(5))]
+    path = tmp_path / "log.jsonl"
+    path.write_text(
+        f"{whole[0]}\n{whole[1][:60]}\n{whole[1]}{whole[2]}\n<<<<<<< HEAD\n{whole[2]}\n"
+        f"{json.dumps(event(1, 'c', day=9))}\n{whole[4][:100]}{whole[3]}\n\0\0\0{whole[4]}"
+    )
+    # a: events 1, 2 and 5; b: use 3 and exposure 4; c came later under the id of 1, and does not count
+    expected = {"a": ("3", "0"), "b": ("1", "1")}
+    made = memtally.build_report(logs=[path], now=NOW)
+    assert (made.coverage.damaged_lines, made.coverage.recovered_events) == (5, 4)
+    assert (made.coverage.duplicate_events, made.coverage.conflicting_events) == (1, 1)
+    text = {name: FORMATS[name].report(made, Options(everything=True)) for name in FORMATS}
+    shown: dict[str, dict[str, tuple[str, str]]] = {
+        "json": {
+            r["slug"]: (str(r["use_count"]), str(r["resident_exposure_count"]))
+            for r in json.loads(text["json"])["records"]
+        },
+        "csv": {
+            r["slug"]: (r["use_count"], r["resident_exposure_count"])
+            for r in csv.DictReader(io.StringIO(text["csv"]))
+        },
+        "markdown": {
+            cells[1].strip(" `").partition("/")[2]: (cells[2].strip(), cells[5].strip())
+            for cells in (row.split("|") for row in text["markdown"].splitlines() if "`decision/" in row[:14])
+        },
+        "table": {
+            row.split()[0].partition("/")[2]: (row.split()[1], row.split()[-3])
+            for row in text["table"].splitlines()
+            if row.startswith("decision/")
+        },
+    }
+    assert set(shown) == set(FORMATS)
+    assert all(figures == expected for figures in shown.values()), shown
