@@ -44,7 +44,7 @@ def by_atheris(seconds: int) -> None:
 
 def by_hypothesis(seconds: int) -> None:
     """Search by Hypothesis until the time is over."""
-    from hypothesis import given, settings  # noqa: PLC0415
+    from hypothesis import HealthCheck, given, settings  # noqa: PLC0415
     from hypothesis import strategies as st  # noqa: PLC0415
     from oracle import check  # noqa: PLC0415
 
@@ -54,7 +54,7 @@ def by_hypothesis(seconds: int) -> None:
     bytes_of = st.lists(st.sampled_from(pieces) | st.binary(max_size=40), max_size=12).map(b"".join)
     end, tried = time.monotonic() + seconds, 0
 
-    @settings(max_examples=2_000, deadline=None, database=None)
+    @settings(max_examples=2_000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(bytes_of)
     def search(data: bytes) -> None:
         nonlocal tried

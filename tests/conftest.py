@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 import memtally
@@ -20,6 +21,10 @@ from memtally import context, faults, recording, tokens
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(__file__).resolve().parent / "data"
 SHARED = ROOT.parent / "shared" / "data"
+
+# an example may take its time on a busy machine: no test measures speed
+hypothesis.settings.register_profile("memtally", deadline=None)
+hypothesis.settings.load_profile("memtally")
 
 SOAK = int(os.environ.get("MEMTALLY_SOAK", "1"))
 """How many times as long the loops are that look for rare faults (``make soak``)."""

@@ -21,6 +21,7 @@ import pytest
 
 from conftest import reaped
 from memtally import faults, health
+from memtally.ledger import waiting as waiting_module
 from memtally.ledger import writer as writer_module
 from memtally.ledger.writer import LogWriter
 from test_processes import PRELUDE
@@ -268,7 +269,7 @@ def test_a_thread_that_hangs_in_a_write_costs_others_one_wait(
 ) -> None:
     """Behind a disk that hangs the others wait once, then put their events down at once, within the bound."""
     monkeypatch.setattr(writer_module, "LOCK_TIMEOUT", 0.2)
-    monkeypatch.setattr(writer_module, "WAITING_LINES", 50)
+    monkeypatch.setattr(waiting_module, "MOST_LINES", 50)
     log = tmp_path / ".memtally" / "usage.jsonl"
     writer, hanging, go_on = LogWriter(str(log)), threading.Event(), threading.Event()
     real = os.write

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from memtally import faults, health
+from memtally.ledger import waiting as waiting_module
 from memtally.ledger import writer as writer_module
 from memtally.ledger.layout import segments
 from memtally.ledger.writer import LogWriter
@@ -185,7 +186,7 @@ def test_memory_is_bounded_and_what_is_given_up_is_counted(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the bound the oldest waiting events are given up, and the count says how many."""
-    monkeypatch.setattr(writer_module, "WAITING_LINES", 5)
+    monkeypatch.setattr(waiting_module, "MOST_LINES", 5)
     log.parent.mkdir()
     log.mkdir()
     writer = LogWriter(str(log))
@@ -355,7 +356,11 @@ def test_close_counts_what_is_lost(log: Path) -> None:
     writer = LogWriter(str(log))
     writer.append(entry(1))
     writer.close()
+    writer.close()
     assert faults.counts()["events_lost"] == 1
+    log.rmdir()
+    assert writer.append(entry(2))
+    assert numbers(log) == [2]  # what was called lost is not written after all
 
 
 def test_fsync_writes_the_same_line(log: Path) -> None:
@@ -418,20 +423,25 @@ def test_closing_in_a_signal_handler_inside_an_append(log: Path) -> None:
     assert finish(child, 7) == "closed\n"
 
 
-def test_exceptions_out_of_signal_handlers_leave_no_lock_behind(log: Path) -> None:
-    """A storm of alarms that raise, wherever they fall, and the writer still writes."""
+@pytest.mark.parametrize("alarm", ["Exception", "TimeoutError", "BaseException"])
+def test_exceptions_out_of_signal_handlers(log: Path, alarm: str) -> None:
+    """A storm of alarms that raise, wherever they fall: no lock is left, no line doubled or lost, no fault made up."""
     child = run(
-        """
-        import signal, time
-        class Alarm(Exception): pass
+        f"""
+        import logging, signal, time
+        from memtally import faults
+        logging.disable()
+        class Alarm({alarm}): pass
         def alarm(*_): raise Alarm
         writer = LogWriter(sys.argv[1])
-        n = 0
+        n, acknowledged = 0, []
         def storm():
             global n
-            signal.setitimer(signal.ITIMER_REAL, 0.0003)
+            signal.setitimer(signal.ITIMER_REAL, 0.0001 + n % 7 * 0.00003)
             while True:
-                writer.append(entry(n)); n += 1
+                n += 1
+                writer.append(entry(n))
+                acknowledged.append(n)
         end = time.monotonic() + 2
         while time.monotonic() < end:
             signal.signal(signal.SIGALRM, alarm)
@@ -445,11 +455,16 @@ def test_exceptions_out_of_signal_handlers_leave_no_lock_behind(log: Path) -> No
         before = time.monotonic()
         assert writer.append(entry(10**9))
         assert time.monotonic() - before < 1.5
+        assert faults.counts() == {{}}, faults.counts()
+        print(n, *acknowledged)
         """,
         log,
     )
-    finish(child)
-    assert numbers(log)[-1] == 10**9
+    last, *acknowledged = map(int, finish(child).split())
+    found = numbers(log)
+    assert found[-1] == 10**9
+    assert len(found) == len(set(found))
+    assert set(acknowledged) <= set(found) <= {*range(1, last + 1), 10**9}
 
 
 def test_fsync_really_syncs(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,6 +124,7 @@ class _Redacting(logging.Filter):
             for pair in (headers, *headers.split(",")):
                 secrets |= {pair.strip(), pair.partition("=")[2].strip()}
         secrets |= {unquote(secret) for secret in secrets}
+        secrets |= {repr(secret)[1:-1] for secret in secrets}  # as it stands in a quoted message
         self._secrets = sorted((s for s in secrets if len(s) >= 3), key=len, reverse=True)
 
     def filter(self, record: logging.LogRecord) -> bool:

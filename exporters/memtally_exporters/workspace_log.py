@@ -65,7 +65,7 @@ class WorkspaceLogExporter(LogRecordExporter):
             fsync=fsync,
             seal_bytes=SEAL_BYTES if seal_bytes is None else seal_bytes,
         )
-        faults.bind(place.health_directory, replace=False)
+        faults.bind(str(place.directory), replace=False)
         tokens.preload_default()
 
     def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:

@@ -60,7 +60,7 @@ def _note(kind: str, message: str, error: BaseException | None, count: int) -> N
         if error is not None:
             # types and lines only: the message of somebody else's exception may hold content
             logging.getLogger("memtally").debug("memtally: %s came from %s", kind, _origin(error))
-    if before == 0 or len(str(now)) > len(str(before)):
+    if before == 0 or len(str(now)) > len(str(before)) or kind not in _written:
         flush()
 
 
@@ -80,7 +80,12 @@ def counts() -> dict[str, int]:
 def add_waiting(change: int) -> None:
     """Tell how many more (or fewer) events wait in this process's memory than was told before."""
     global _waiting
-    _waiting += change
+    held = _lock.acquire(timeout=0.2)
+    try:
+        _waiting += change
+    finally:
+        if held:
+            _lock.release()
     flush()
 
 

@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from memtally.ledger.locking import lock
+from memtally._files import open_regular
+from memtally.ledger.layout import within
+from memtally.ledger.locking import lock, unlock
 
 __all__ = ["HEALTH_FILE", "append", "entry", "read_faults", "read_waiting"]
 
@@ -25,7 +27,8 @@ _LOCK_SECONDS = 0.2
 
 def entry(**fields: object) -> dict[str, object]:
     """An entry of this process, now: ``fault``, ``count`` and ``message``, or ``waiting``."""
-    return {"at": time.time(), "pid": os.getpid(), "host": _host()} | fields
+    pid = os.getpid()
+    return {"at": time.time(), "pid": pid, "host": _host(), "started": _started(pid)} | fields
 
 
 def _host() -> str:
@@ -33,7 +36,9 @@ def _host() -> str:
 
 
 def append(directory: str, entries: list[dict[str, object]]) -> bool:
-    """Append entries under the file's lock; whether they are in it."""
+    """Append entries under the file's lock; whether they are in it. The folder must be there already."""
+    if not _is_inside(directory):
+        return False
     path = os.path.join(directory, HEALTH_FILE)
     for _ in range(3):
         descriptor = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
@@ -52,8 +57,15 @@ def append(directory: str, entries: list[dict[str, object]]) -> bool:
             elif status.st_size < 2 * _MAX_BYTES:
                 return _write(descriptor, _lines(entries), status.st_size if locked else None)
         finally:
-            os.close(descriptor)  # which also unlocks it
+            unlock(
+                descriptor
+            )  # a child that is forked meanwhile has the descriptor too, and the lock with it
+            os.close(descriptor)
     return False
+
+
+def _is_inside(directory: str) -> bool:
+    return os.path.isdir(directory) and within(directory, os.path.dirname(os.path.abspath(directory)))
 
 
 def _write(descriptor: int, data: bytes, size: int | None) -> bool:
@@ -78,14 +90,20 @@ def _add_up(path: str, descriptor: int) -> None:
     temporary = f"{path}.{os.getpid()}"
     copy = _open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        os.write(copy, _lines(kept))
+        whole = _write(copy, _lines(kept), None)
+    except OSError:
+        whole = False  # a full disk: the file grows on for a while
     finally:
         os.close(copy)
-    os.replace(temporary, path)
+    if whole:
+        os.replace(temporary, path)
+    else:
+        os.unlink(temporary)
 
 
 def _lines(entries: Iterable[object]) -> bytes:
-    return "".join(json.dumps(entry) + "\n" for entry in entries).encode()
+    # a newline first: what somebody's torn line has left there must not take this one with it
+    return ("\n" + "".join(json.dumps(entry) + "\n" for entry in entries)).encode()
 
 
 def _entries(data: bytes) -> list[dict[str, Any]]:
@@ -97,6 +115,7 @@ def _entries(data: bytes) -> list[dict[str, Any]]:
             entry: dict[str, Any] = {"at": float(raw["at"])}
             if "waiting" in raw:
                 entry |= {n: _count(raw[n]) for n in ("waiting", "pid")} | {"host": str(raw["host"])}
+                entry["started"] = str(raw.get("started"))
             else:
                 entry |= {n: str(raw[n]) for n in ("fault", "message")} | {"count": _count(raw["count"])}
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
@@ -125,32 +144,43 @@ def _by_process(entries: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str
     return {(entry["host"], entry["pid"]): entry for entry in entries if "waiting" in entry}
 
 
-def _read(directory: str | None) -> list[dict[str, Any]]:
-    if directory is None:
-        return []
+def _read(directory: str) -> list[dict[str, Any]]:
+    path = os.path.join(directory, HEALTH_FILE)
     try:
-        descriptor = _open(os.path.join(directory, HEALTH_FILE), os.O_RDONLY)
-        with open(descriptor, "rb") as stream:
+        if not _is_inside(directory) or os.path.islink(path):
+            return []
+        with open(open_regular(path), "rb") as stream:
             return _entries(stream.read(3 * _MAX_BYTES))
     except OSError:
         return []
 
 
-def read_faults(directory: str | None) -> dict[str, dict[str, Any]]:
+def read_faults(directory: str) -> dict[str, dict[str, Any]]:
     """The faults kept in a ``.memtally`` folder: each ``count``, ``at`` (the last) and ``message``."""
     return _by_fault(_read(directory))
 
 
-def read_waiting(directory: str | None) -> list[dict[str, Any]]:
+def read_waiting(directory: str) -> list[dict[str, Any]]:
     """The processes in whose memory events wait: ``host``, ``pid``, ``at``, ``waiting`` (at least so many).
 
     ``alive`` says whether the process still runs; ``None`` where it is another machine's.
     """
     found = [entry for entry in _by_process(_read(directory)).values() if entry["waiting"] > 0]
-    return [e | {"alive": _runs(e["pid"]) if e["host"] == _host() else None} for e in found]
+    return [e | {"alive": _runs(e["pid"], e["started"]) if e["host"] == _host() else None} for e in found]
 
 
-def _runs(pid: int) -> bool | None:
+def _started(pid: int) -> str:
+    """When a process was started, in a unit that tells it from a later one of its number; "" if unknown."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:  # Linux; the name in it may hold anything but this
+            return stream.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
+
+
+def _runs(pid: int, started: str) -> bool | None:
+    if os.path.exists("/proc/self/stat"):
+        return _started(pid) == started
     if os.name != "posix":  # pragma: no cover - on Windows signal 0 ends the process
         return None
     try:

@@ -139,12 +139,12 @@ def _replace(made: _Pipeline) -> None:
     before, _pipeline = _pipeline, made
     recording.forget_host_logger()
     recording.use_destination(made.destination)
-    if made.workspace is not None:
-        faults.bind(made.workspace.health_directory)
     for close in before.closers:
         with recording.guarded("shutdown"):
             close()
-    faults.flush()
+    faults.flush()  # what went wrong there belongs to the workspace of before
+    if made.workspace is not None:
+        faults.bind(str(made.workspace.directory))
 
 
 def _at_exit() -> None:

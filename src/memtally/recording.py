@@ -318,7 +318,7 @@ def _say_no_pipeline() -> None:
     if not faults.counts().get("no_pipeline"):
         # the workspace that this process would record in is where status is going to look
         with guarded("find_workspace"):
-            faults.bind(find_workspace().health_directory)
+            faults.bind(str(find_workspace().directory))
     faults.note(
         "no_pipeline", "a read happened but nothing records it; call memtally.configure() once at start-up"
     )

@@ -43,12 +43,6 @@ class Workspace:
         """The configuration file."""
         return self.directory / CONFIG_FILE
 
-    @property
-    def health_directory(self) -> str | None:
-        """Where faults are kept: the ``.memtally`` folder, where it is there and inside the workspace."""
-        directory = str(self.directory)
-        return directory if os.path.isdir(directory) and within(directory, str(self.root)) else None
-
     def logs(self) -> list[str]:
         """The files of the usage log, sealed and imported segments included."""
         return segments(str(self.directory))

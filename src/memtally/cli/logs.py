@@ -213,21 +213,7 @@ def verify(
         folder = [] if logs or source.place is None else folder_findings(str(source.place.directory))
         findings = (f for f in chain(folder, check.findings()) if f.problem not in ignore)
         if as_json:
-            found = [dataclasses.asdict(finding) for finding in findings]
-            files = [{"file": path, "bytes": length} for path, length in source.logs.files]
-            click.echo(
-                json.dumps(
-                    {
-                        "format_version": 1,
-                        "files": files,
-                        "lines": check.lines,
-                        "events": check.events,
-                        "findings": found,
-                    },
-                    indent=2,
-                )
-            )
-            ctx.exit(1 if found else 0)
+            ctx.exit(_print_json(source.logs.files, findings, check))
         counts: Counter[str] = Counter()
         for finding in findings:
             counts[finding.problem] += 1
@@ -243,6 +229,18 @@ def verify(
 verify.help = (verify.help or "").format(
     problems="\n    ".join(f"  {name:<10} {text}" for name, text in PROBLEMS.items())
 )
+
+
+def _print_json(files: list[tuple[str, int]], findings: Iterator[Finding], check: Verification) -> int:
+    """Print the findings as one object, each as it is found: there may be millions; the exit code."""
+    head = {"format_version": 1, "files": [{"file": path, "bytes": length} for path, length in files]}
+    click.echo(json.dumps(head, indent=2).removesuffix("\n}") + ',\n  "findings": [', nl=False)
+    number = 0
+    for number, finding in enumerate(findings, 1):
+        click.echo(f"{',' if number > 1 else ''}\n    {json.dumps(dataclasses.asdict(finding))}", nl=False)
+    end = "\n  " if number else ""
+    click.echo(f'{end}],\n  "lines": {check.lines},\n  "events": {check.events}\n}}')
+    return 1 if number else 0
 
 
 def _finding_line(finding: Finding) -> str:

@@ -16,6 +16,7 @@ from memtally._vocabulary import VocabularyMissingError, vocabulary_bytes
 from memtally.cli.options import json_option, no_color_option, workspace_option
 from memtally.context import disabled, sdk_disabled
 from memtally.errors import ConfigError, InvalidValueError, LogReadError, MemtallyError
+from memtally.ledger.layout import within
 from memtally.report import Coverage
 from memtally.report._text import counted, one_line, stamp, utc_stamp
 from memtally.report.build import open_source, report_of
@@ -97,7 +98,7 @@ def _writing(place: Workspace) -> dict[str, Any]:
 def _waiting(place: Workspace) -> str:
     """Events that are not in the log: an event is safe once it is appended, and not before."""
     said = []
-    for entry in health.read_waiting(place.health_directory):
+    for entry in health.read_waiting(str(place.directory)):
         events, process = counted(entry["waiting"], "event"), f"process {entry['pid']}"
         said.append(
             {
@@ -120,15 +121,18 @@ def _sources(coverage: Coverage | MemtallyError) -> dict[str, Any]:
 
 
 def _writable(place: Workspace) -> bool:
+    if place.log_path.is_symlink():
+        return False  # the writer follows none
     for path in (place.log_path, place.directory, place.root):
         if path.exists():
-            return os.access(path, os.W_OK) and (path != place.log_path or path.is_file())
+            is_what_it_should = path.is_dir() if path != place.log_path else os.path.isfile(path)
+            return os.access(path, os.W_OK) and is_what_it_should and within(str(path), str(place.root))
     return False
 
 
 def _faults(place: Workspace) -> dict[str, Any]:
     said = {}
-    for kind, entry in sorted(health.read_faults(place.health_directory).items()):
+    for kind, entry in sorted(health.read_faults(str(place.directory)).items()):
         times = counted(entry["count"], "time")
         said[kind.replace("_", " ")] = f"{times}, last {_time(entry['at'])}: {entry['message']}"
     return said

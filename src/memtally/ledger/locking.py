@@ -44,8 +44,9 @@ else:
         """Release the lock; nothing where it was not held, or the file system has none."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
-        except OSError:
-            pass
+        except OSError as error:
+            if error.errno is None:
+                raise  # a signal handler's own, such as a TimeoutError
 
 
 def lock(descriptor: int, timeout: float) -> bool:

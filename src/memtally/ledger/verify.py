@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from memtally.events import USE, UsageEvent, is_search_source
+from memtally.events import EXPOSURE, USE, UsageEvent, is_search_source
 from memtally.ledger.decode import decode_line, what_is_wrong
 from memtally.ledger.layout import is_segment, within
 from memtally.ledger.reader import MAX_LINE, OpenLogs
@@ -37,8 +37,8 @@ PROBLEMS: dict[Problem, str] = {
 class Finding:
     """One thing that is wrong.
 
-    ``offset`` (bytes from 0), ``line`` (from 1) and ``length`` (bytes) say where in the ``file``; ``None``
-    when it is about the whole file. ``recovered``: whole events found in a damaged line.
+    ``offset`` (bytes from 0), ``line`` (from 1) and ``length`` (bytes, at most ``MAX_LINE``) say where in the
+    ``file``; ``None`` when it is about the whole file. ``recovered``: whole events found in a damaged line.
     """
 
     file: str
@@ -81,6 +81,8 @@ class Verification:
         met = self._seen.meet(event)
         if met != "new":
             yield met
+        elif event.event not in (USE, EXPOSURE):
+            return
         elif event.event == USE and is_search_source(event.source):
             yield "search"
         elif event.occurred_at is None:

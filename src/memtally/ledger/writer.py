@@ -10,16 +10,17 @@ processes together. What the disk itself takes for a write has no bound that a p
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
 import time
-from collections import deque
 from weakref import WeakSet
 
 from memtally import faults
 from memtally.ledger.layout import ensure_directory, within
 from memtally.ledger.locking import lock, unlock
+from memtally.ledger.waiting import Line, WaitingLines
 
 __all__ = ["LOCK_TIMEOUT", "SEAL_BYTES", "LogWriter"]
 
@@ -31,9 +32,6 @@ IMPATIENCE = 10.0
 """Seconds after such a time-out in which an append tries, but does not wait."""
 
 SEAL_BYTES = 256 * 1_048_576
-BATCH_BYTES = 262_144
-WAITING_LINES = 10_000
-WAITING_BYTES = 8 * 1_048_576
 ATTEMPTS = 5
 """So often a file that was replaced meanwhile is opened anew when the deadline has passed, and a line that
 was cut short without the lock is begun anew."""
@@ -67,11 +65,11 @@ class LogWriter:
         self._fsync = fsync
         self._seal_bytes = seal_bytes
         self._mutex = threading.Lock()
+        self._holder: int | None = None
         self._descriptor = -1
         self._inode = (-1, -1)
         self._end = -1  # where this writer left the file; anything else means look at its last byte
-        self._waiting: deque[bytes] = deque()
-        self._holder: int | None = None
+        self._lines = WaitingLines()
         self._impatient_until = 0.0
         self._said = 0  # how many were last said to wait
         _writers.add(self)
@@ -79,11 +77,11 @@ class LogWriter:
     @property
     def waiting(self) -> int:
         """Lines that could not be written yet."""
-        return len(self._waiting)
+        return len(self._lines)
 
     def append(self, line: bytes) -> bool:
         """Append one line (with its ``\\n``); whether it, and all that waited, is in the file now."""
-        self._waiting.append(line)
+        self._lines.append(line)
         return self.flush()
 
     def flush(self) -> bool:
@@ -92,9 +90,7 @@ class LogWriter:
             return False  # a signal handler inside an append: the append below it, or the next, writes it
         deadline = self._deadline()
         if not self._free_before(deadline):
-            self._impatient_until = (
-                time.monotonic() + IMPATIENCE
-            )  # a hung disk costs one wait, not one a read
+            self._impatient_until = time.monotonic() + IMPATIENCE  # a hung disk costs one wait
             faults.note(
                 "writer_busy", f"{self.path}: another thread was writing for too long; an event waits"
             )
@@ -102,7 +98,7 @@ class LogWriter:
             self._say_what_waits()
             return False
         # "with" rather than acquire(timeout): an exception out of a signal handler cannot come between
-        # the taking and the block, and leave the mutex locked for ever
+        # taking or letting go and the rest, and leave the mutex locked for ever
         with self._mutex:
             self._holder = threading.get_ident()
             try:
@@ -117,16 +113,11 @@ class LogWriter:
         """
         self.flush()
         if not self._free_before(time.monotonic() + LOCK_TIMEOUT):
-            raise TimeoutError(f"another thread was writing for over {LOCK_TIMEOUT:g} s")
+            raise TimeoutError(f"another append was going on for over {LOCK_TIMEOUT:g} s")
         with self._mutex:
             self._holder = threading.get_ident()
             try:
-                # opening it would create it
-                if not os.path.lexists(self.path) or os.stat(self.path, follow_symlinks=False).st_size == 0:
-                    return None
-                if not self._lock_current_file(time.monotonic() + LOCK_TIMEOUT):
-                    raise TimeoutError(f"the log was locked for over {LOCK_TIMEOUT:g} s")
-                return self._seal_locked()
+                return self._seal_now()
             finally:
                 self._close_descriptor()
                 self._holder = None
@@ -136,6 +127,19 @@ class LogWriter:
         # who blocks the log for ever costs one wait, not one for each read
         return now if now < self._impatient_until else now + LOCK_TIMEOUT
 
+    def close(self) -> None:
+        """Write what waits and close the file; what cannot be written now is given up, and counted.
+
+        The writer can be used again.
+        """
+        if self._holder == threading.get_ident():
+            return  # a signal handler inside an append, which needs the file
+        self.flush()
+        if self._free_before(self._deadline()):
+            with self._mutex:
+                self._give_up()
+                self._close_descriptor()
+
     def _free_before(self, deadline: float) -> bool:
         """Wait until no other thread writes; false where one still does at the deadline."""
         while self._mutex.locked():
@@ -144,33 +148,26 @@ class LogWriter:
             time.sleep(0.0005)
         return True
 
-    def close(self) -> None:
-        """Write what waits, if it can be written, and close the file. The writer can be used again."""
-        if not self.flush() and self._holder != threading.get_ident():
+    def _give_up(self) -> None:
+        if number := self._lines.clear():
             faults.note(
                 "events_lost",
-                f"{self.path}: events that could not be written were lost when the process ended",
-                count=len(self._waiting),
+                f"{self.path}: events that could not be written were lost when recording ended",
+                count=number,
             )
-            faults.add_waiting(-self._said)  # given up, and counted as that
-            self._said = 0
-        # not from a signal handler inside an append: the append below it needs the file
-        if self._holder != threading.get_ident() and self._free_before(self._deadline()):
-            with self._mutex:
-                self._close_descriptor()
+            self._say_what_waits()
 
     # -- under the mutex -------------------------------------------------------------------------
 
     def _drain(self, deadline: float) -> bool:
         try:
-            while self._waiting:
-                number, data = 1, self._waiting[0]
-                if len(self._waiting) > 1:
-                    number, data = self._batch()
-                self._write(data, deadline)
-                for _ in range(min(number, len(self._waiting))):  # none in a child forked by a signal handler
-                    self._waiting.popleft()
+            self._lines.take_out_landed()
+            while self._lines:
+                self._write(self._lines.batch(), deadline)
+                self._lines.take_out_landed()
         except OSError as error:
+            if not _is_the_systems(error):
+                raise
             faults.note(
                 "log_unwritable",
                 f"{self.path}: cannot be written ({error.strerror or error}); events wait in memory, "
@@ -187,36 +184,22 @@ class LogWriter:
 
     def _say_what_waits(self) -> None:
         """Let ``memtally status`` know: at each doubling of the number, and when nothing waits any more."""
-        number = len(self._waiting)
+        number = len(self._lines)
         if number.bit_length() != self._said.bit_length():
-            faults.add_waiting(number - self._said)
-            self._said = number
-
-    def _batch(self) -> tuple[int, bytes]:
-        """The oldest waiting lines, up to a bound, as one piece."""
-        lines: list[bytes] = []
-        size = 0
-        for line in list(self._waiting):
-            size += len(line)
-            if lines and size > BATCH_BYTES:
-                break
-            lines.append(line)
-        return len(lines), b"".join(lines)
+            change, self._said = number - self._said, number  # before it is told, for that may take a while
+            faults.add_waiting(change)
 
     def _shed(self, *, newest: bool = False) -> None:
-        """Keep what waits within bounds; without the mutex the newest goes, the oldest is being written."""
-        size, given_up = sum(map(len, list(self._waiting))), 0
-        while self._waiting and (len(self._waiting) > WAITING_LINES or size > WAITING_BYTES):
-            size -= len(self._waiting.pop() if newest else self._waiting.popleft())
-            given_up += 1
-        if given_up:
+        if given_up := self._lines.shed(newest=newest):
             faults.note(
                 "events_lost",
                 f"{self.path}: more events wait than fit in memory; some were given up",
                 count=given_up,
             )
 
-    def _write(self, data: bytes, deadline: float) -> None:
+    def _write(self, lines: list[Line], deadline: float) -> None:
+        data = lines[0][0] if len(lines) == 1 else b"".join([line for [line] in lines])
+        locked, start = False, 0
         try:
             locked = self._lock_current_file(deadline)
             start = os.fstat(self._descriptor).st_size
@@ -225,11 +208,16 @@ class LogWriter:
             self._end = self._write_all(data, start, locked)
             if self._fsync:
                 os.fdatasync(self._descriptor) if hasattr(os, "fdatasync") else os.fsync(self._descriptor)
+            self._lines.landed(lines)
             if locked and 0 < self._seal_bytes <= self._end:
                 try:
                     self._seal_locked()
                 except OSError as error:
                     faults.note("seal_failed", f"{self.path}: could not be sealed; it goes on growing", error)
+        except BaseException as error:
+            if locked and not _is_the_systems(error) and _size(self._descriptor) == start + len(data):
+                self._lines.landed(lines)  # it came right behind the write: no line must be written twice
+            raise
         finally:
             # also when an exception out of a signal handler came right after the locking
             if self._descriptor >= 0:
@@ -244,11 +232,11 @@ class LogWriter:
                     # others may have written behind the torn piece: leave it, and begin anew
                     torn += 1
                     if torn == ATTEMPTS:
-                        raise OSError("the file takes no whole line")
+                        raise OSError(errno.EIO, "the file takes no whole line")
                     data, written = b"\n" + data.lstrip(b"\n"), 0
                 taken = os.write(self._descriptor, memoryview(data)[written:])
                 if taken == 0:
-                    raise OSError("the file takes no bytes")
+                    raise OSError(errno.EIO, "the file takes no bytes")
                 written += taken
         except OSError:
             self._end = -1
@@ -260,10 +248,12 @@ class LogWriter:
     def _take_back(self, start: int, written: int) -> None:
         """Undo a half-written line, where lock and size prove that nothing of anybody else's follows it."""
         try:
-            if os.fstat(self._descriptor).st_size == start + written:
+            if _size(self._descriptor) == start + written:
                 os.ftruncate(self._descriptor, start)
-        except OSError:
-            pass  # the next writer starts with a newline
+        except OSError as error:
+            if not _is_the_systems(error):
+                raise
+            # the next writer starts with a newline
 
     def _lock_current_file(self, deadline: float) -> bool:
         """Open and lock the file that the path names now; whether it could be locked."""
@@ -273,7 +263,9 @@ class LogWriter:
                 self._open()
             try:
                 locked = lock(self._descriptor, max(0.0, deadline - time.monotonic()))
-            except OSError:
+            except OSError as error:
+                if not _is_the_systems(error):
+                    raise
                 locked = False
                 faults.note(
                     "no_locks", f"{self.path}: this file system has no locks; lines are appended without"
@@ -294,18 +286,18 @@ class LogWriter:
             self._close_descriptor()
             attempts += 1
             if attempts >= ATTEMPTS and time.monotonic() > deadline:
-                raise OSError("the file is replaced faster than it can be opened")
+                raise OSError(errno.EBUSY, "the file is replaced faster than it can be opened")
 
     def _open(self) -> None:
         directory = os.path.dirname(self.path)
         ensure_directory(directory)
         if self._root is not None and not within(directory, self._root):
-            raise OSError(f"{directory} leads out of the workspace")
+            raise OSError(errno.EPERM, f"{directory} leads out of the workspace")
         descriptor = os.open(self.path, _FLAGS, 0o600)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
-            raise OSError("not a regular file")
+            raise OSError(errno.EINVAL, "not a regular file")
         self._descriptor, self._inode, self._end = descriptor, (status.st_dev, status.st_ino), -1
 
     def _close_descriptor(self) -> None:
@@ -314,8 +306,21 @@ class LogWriter:
         if descriptor >= 0:
             try:
                 os.close(descriptor)
-            except OSError:
-                pass
+            except OSError as error:
+                if not _is_the_systems(error):
+                    raise
+
+    def _seal_now(self) -> str | None:
+        try:
+            size = os.stat(self.path, follow_symlinks=False).st_size
+        except FileNotFoundError:
+            size = 0
+        if size == 0:
+            return None  # opening it would create it
+        if not self._lock_current_file(time.monotonic() + LOCK_TIMEOUT):
+            raise TimeoutError("it cannot be locked")
+        # another may have sealed it meanwhile
+        return self._seal_locked() if os.fstat(self._descriptor).st_size else None
 
     def _seal_locked(self) -> str:
         """Give the log its number. ``link`` never replaces a file, so no segment is ever lost."""
@@ -337,8 +342,22 @@ class LogWriter:
         self._mutex = threading.Lock()
         self._holder = None
         self._close_descriptor()
-        self._waiting.clear()
+        self._lines.clear()
         self._said = 0
+
+
+def _is_the_systems(error: BaseException) -> bool:
+    """Whether an error is the operating system's: a signal handler may raise a ``TimeoutError`` too."""
+    return isinstance(error, OSError) and error.errno is not None
+
+
+def _size(descriptor: int) -> int:
+    try:
+        return os.fstat(descriptor).st_size
+    except OSError as error:
+        if not _is_the_systems(error):
+            raise
+        return -1
 
 
 def _byte_at(descriptor: int, offset: int) -> bytes:
