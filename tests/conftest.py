@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,6 +73,18 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.chdir(folder)
     return folder
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """An empty folder that other users reach too, and whose mode a test may change."""
+    folder = Path(tempfile.mkdtemp(prefix="memtally-test-"))
+    if not all(parent.stat().st_mode & 0o001 for parent in folder.parents):
+        folder.rmdir()
+        pytest.skip("the temporary folder is closed to other users here")
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -1307,3 +1307,58 @@ async def test_odd_chunks_of_the_hosts_reach_it_untouched() -> None:
         ]
     assert names(captured) == [("MemoryRead", "decision/a")] * 2
     assert faults.counts() == {"result_failed": 2}
+
+
+class Plain:
+    """The methods of ``Store`` as they were before they were decorated."""
+
+    @classmethod
+    def class_method(cls, kind: str, slug: str) -> str:
+        """A class method, decorated inside."""
+        return slug
+
+    @classmethod
+    def outer_class_method(cls, kind: str, slug: str) -> str:
+        """A class method, decorated outside."""
+        return slug
+
+    @staticmethod
+    def static_method(kind: str, slug: str) -> str:
+        """A static method, decorated inside."""
+        return slug
+
+    @staticmethod
+    def outer_static_method(kind: str, slug: str) -> str:
+        """A static method, decorated outside."""
+        return slug
+
+    def method(self, kind: str, slug: str) -> str:
+        """A method."""
+        return slug
+
+
+@pytest.mark.parametrize(
+    "name", ["method", "class_method", "outer_class_method", "static_method", "outer_static_method"]
+)
+def test_decorated_methods_look_like_the_originals(name: str) -> None:
+    """On the class and on an instance: signature, hints, name and docstring are those of the plain twin."""
+    for owner, twin in ((Store, Plain), (Store(), Plain())):
+        decorated, original = getattr(owner, name), getattr(twin, name)
+        assert inspect.signature(decorated) == inspect.signature(original)
+        assert typing.get_type_hints(decorated) == typing.get_type_hints(original)
+        assert (decorated.__name__, decorated.__doc__) == (original.__name__, original.__doc__)
+        assert inspect.iscoroutinefunction(decorated) is False
+        if name != "method" or owner is Store:
+            assert pickle.loads(pickle.dumps(decorated)) == decorated
+
+
+def test_typed_and_invoked_workflows_are_told_apart() -> None:
+    """Twice typed and once invoked by the model, in one session: three uses, by two routes."""
+    typed = memtally.instrument_read("WorkflowInvoke")(lambda slug: "steps")
+    invoked = memtally.instrument_read("SkillInvoke", kind="workflow")(lambda slug: "steps")
+    with capture() as captured, memtally.session("s"):
+        typed("release")
+        typed("release")
+        invoked("release")
+    assert [name for name, _ in names(captured)] == ["WorkflowInvoke", "WorkflowInvoke", "SkillInvoke"]
+    assert {record for _, record in names(captured)} == {"workflow/release"}

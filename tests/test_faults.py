@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -166,9 +167,10 @@ def test_a_disk_that_turns_read_only(workspace: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("mode", ["folder", "log"])
-def test_another_users_file(workspace: Path, tmp_path: Path, mode: str) -> None:
-    """A log or folder that root left behind costs its new user no read, and one warning."""
+@pytest.mark.parametrize("left", ["log", "folder", "closed folder", "workspace", "configuration"])
+def test_what_another_user_left(open_folder: Path, tmp_path: Path, left: str) -> None:
+    """What root left behind, after sudo, costs its new user no start, no read, and one warning."""
+    workspace = open_folder
     code = f"""
         import memtally.health
         memtally.configure(workspace={str(tmp_path)!r})
@@ -181,16 +183,17 @@ def test_another_users_file(workspace: Path, tmp_path: Path, mode: str) -> None:
         print(sorted(memtally.faults.counts().items()))
         """
     directory = workspace / ".memtally"
-    directory.mkdir(0o755)
-    (directory / "config.toml").write_text('workspace_id = "w"\n')
-    if mode == "log":
-        directory.chmod(0o777)
-        (directory / "usage.jsonl").touch(0o444)
-        (directory / "usage.jsonl").chmod(0o444)
+    if left == "workspace":
+        workspace.chmod(0o555)
     else:
-        directory.chmod(0o555)
-    for folder in (workspace, *workspace.parents[:3]):
-        folder.chmod(0o755)  # pytest's folders are its user's alone
+        directory.mkdir()
+        (directory / "config.toml").write_text('workspace_id = "w"\n')
+        directory.chmod({"folder": 0o555, "closed folder": 0o000}.get(left, 0o777))
+    if left == "log":
+        (directory / "usage.jsonl").touch()
+        (directory / "usage.jsonl").chmod(0o444)
+    if left == "configuration":
+        (directory / "config.toml").chmod(0o000)
     try:
         done = subprocess.run(
             [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
@@ -201,13 +204,19 @@ def test_another_users_file(workspace: Path, tmp_path: Path, mode: str) -> None:
             check=False,
         )
     finally:
-        directory.chmod(0o755)
+        workspace.chmod(0o755)
+        if directory.exists():
+            directory.chmod(0o755)
     assert done.returncode == 0, done.stderr
-    assert "('log_unwritable', 3)" in done.stdout
-    assert done.stderr.count("cannot be written") == 1
+    assert len(re.findall("cannot be (written|prepared)", done.stderr)) == 1
     told = health.read_faults(str(directory))
-    assert ("events_lost" in told) == (mode == "log")  # where the folder can be written, the loss outlives it
-    if mode == "log":
+    if left == "configuration":
+        assert "('log_unwritable', 1)" in done.stdout  # at the start; the reads themselves are in the log
+        assert len((directory / "usage.jsonl").read_bytes().splitlines()) == 3
+    else:
+        counted = 4 if left in ("closed folder", "workspace") else 3  # the start is counted too
+        assert f"('log_unwritable', {counted})" in done.stdout
+    if left == "log":  # where the folder can be written, the loss outlives the process
         assert told["events_lost"]["count"] == 3
 
 
@@ -374,3 +383,202 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert numbers(log) == [0, 1, 2]
     assert faults.counts() == {"no_locks": 3}
     assert health.read_faults(str(tmp_path))["no_locks"]["count"] == 1
+
+
+def test_an_interrupted_line_in_the_health_file_costs_only_itself(tmp_path: Path) -> None:
+    """What a killed process has left of its line does not take the next one with it."""
+    (tmp_path / health.HEALTH_FILE).write_text('{"at": 1, "pid": 1, "fa')
+    assert health.append(str(tmp_path), [health.entry(fault="f", count=500, message="m")])
+    assert health.read_faults(str(tmp_path))["f"]["count"] == 500
+
+
+@pytest.mark.parametrize("how", ["short", "full"])
+def test_adding_up_on_a_full_disk_keeps_the_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The grown file stays as it is until its sum could be written whole, and no copy is left behind."""
+    monkeypatch.setattr(health, "_MAX_BYTES", 1_000)
+    for _ in range(10):
+        health.append(str(tmp_path), [health.entry(fault="f", count=2_000, message="m")])
+    before = health.read_faults(str(tmp_path))["f"]["count"]
+    real = os.write
+
+    def refuse(descriptor: int, data: bytes) -> int:
+        if how == "full":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data[:10])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(health.os, "write", refuse)
+        for _ in range(5):
+            try:
+                assert not health.append(str(tmp_path), [health.entry(fault="f", count=1, message="m")])
+            except OSError:
+                pass
+    assert health.read_faults(str(tmp_path))["f"]["count"] == before
+    assert list(tmp_path.glob("health*")) == [tmp_path / health.HEALTH_FILE]
+
+
+def test_a_child_forked_in_the_middle_of_a_fault_keeps_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child that lives on has the descriptor, but not the lock: the parent's next fault is kept at once."""
+    children: list[int] = []
+    real = health._write
+
+    def forking(descriptor: int, data: bytes, size: int | None) -> bool:
+        children.append(os.fork())
+        if children[-1] == 0:
+            time.sleep(60)
+            os._exit(0)
+        return real(descriptor, data, size)
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(health, "_write", forking)
+            health.append(str(tmp_path), [health.entry(fault="f", count=1, message="m")])
+        waits: list[float] = []
+        lock = health.lock
+
+        def measured(descriptor: int, timeout: float) -> bool:
+            waits.append(timeout)
+            return lock(descriptor, 0.0)  # no waiting: it is free, or it is not
+
+        monkeypatch.setattr(health, "lock", measured)
+        with (tmp_path / health.HEALTH_FILE).open("rb") as stream:
+            assert lock(stream.fileno(), 0.0)
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def test_faults_belong_to_the_workspace_they_happened_in(run_python: Run, run: Run, workspace: Path) -> None:
+    """What the first workspace's writer leaves behind is told there, not in the one configured next."""
+    done = run_python(
+        PRELUDE
+        + textwrap.dedent(
+            """
+            os.makedirs("a/.memtally/usage.jsonl")
+            os.mkdir("b")
+            memtally.configure(workspace="a")
+            for n in range(5):
+                numbered_read(n)
+            os.rmdir("a/.memtally/usage.jsonl")
+            memtally.configure(workspace="b")
+            numbered_read(5)
+            """
+        )
+    )
+    assert done.returncode == 0, done.stderr
+    assert len((workspace / "a" / ".memtally" / "usage.jsonl").read_bytes().splitlines()) == 5
+    assert health.read_faults(str(workspace / "a" / ".memtally"))["log_unwritable"]["count"] == 5
+    assert health.read_waiting(str(workspace / "a" / ".memtally")) == []
+    assert health.read_faults(str(workspace / "b" / ".memtally")) == {}
+
+
+def test_by_name_in_a_fresh_workspace_faults_are_kept(run_python: Run, workspace: Path) -> None:
+    """Recording by environment name, where the folder is made with the first event, keeps its faults too."""
+    done = run_python(
+        PRELUDE
+        + textwrap.dedent(
+            """
+            from opentelemetry._logs import get_logger_provider
+            from opentelemetry.sdk._configuration import _initialize_components
+            _initialize_components()
+            numbered_read(0)
+            get_logger_provider().force_flush()
+            os.rename(".memtally/usage.jsonl", ".memtally/usage-1.jsonl")
+            os.mkdir(".memtally/usage.jsonl")
+            for n in range(3):
+                numbered_read(n)
+            get_logger_provider().shutdown()
+            """
+        ),
+        OTEL_LOGS_EXPORTER="memtally",
+        OTEL_TRACES_EXPORTER="none",
+        OTEL_METRICS_EXPORTER="none",
+    )
+    assert done.returncode == 0, done.stderr
+    assert health.read_faults(str(workspace / ".memtally"))["events_lost"]["count"] == 3
+
+
+def test_seals_at_once_make_no_empty_segment(tmp_path: Path) -> None:
+    """Four who seal at the same time: one segment for what was there, none empty, no error."""
+    log = tmp_path / ".memtally" / "usage.jsonl"
+    errors: list[BaseException] = []
+
+    def seal(barrier: threading.Barrier) -> None:
+        barrier.wait()
+        try:
+            LogWriter(str(log)).seal()
+        except OSError as error:
+            errors.append(error)
+
+    for number in range(40):
+        LogWriter(str(log)).append(entry(number))
+        barrier = threading.Barrier(4)
+        threads = [threading.Thread(target=seal, args=(barrier,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    segments = list(log.parent.glob("usage-*.jsonl"))
+    assert errors == []
+    assert sorted(numbers(*segments)) == list(range(40))
+    assert all(segment.stat().st_size for segment in segments)
+
+
+@pytest.mark.parametrize("place", ["link", "directory", "link out"])
+def test_status_knows_where_no_event_could_be_written(
+    run: Run, workspace: Path, tmp_path: Path, place: str
+) -> None:
+    """A link or a folder in the log's place is not called writable."""
+    directory = workspace / ".memtally"
+    if place == "link out":
+        (tmp_path / "outside").mkdir()
+        directory.symlink_to(tmp_path / "outside")
+    else:
+        directory.mkdir()
+    if place == "link":
+        (directory / "other").touch()
+        (directory / "usage.jsonl").symlink_to("other")
+    elif place == "directory":
+        (directory / "usage.jsonl").mkdir()
+    assert said("writable", run).split() == ["writable", "NO"]
+
+
+def test_what_otlp_drops_is_counted(workspace: Path) -> None:
+    """Behind an exporter that hangs, the queue's losses are counted exactly at the end, and the log has all."""
+    from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
+
+    import memtally
+    from memtally_exporters import otlp
+
+    go_on, handed = threading.Event(), []
+
+    class Hangs(LogRecordExporter):
+        def export(self, batch: Any) -> LogRecordExportResult:
+            handed.append(len(batch))
+            go_on.wait(30)
+            return LogRecordExportResult.FAILURE
+
+        def shutdown(self) -> None:
+            """Nothing to close."""
+
+        def force_flush(self, timeout_millis: int = 0) -> bool:
+            """Nothing to flush."""
+            return True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(otlp, "otlp_exporter", Hangs)
+        patch.setattr("memtally.pipeline.OTLP_EXIT_SECONDS", 0.2)
+        memtally.configure(workspace=".", otlp=True)
+        for number in range(5_000):
+            memtally.record_use("MemoryRead", memtally.MemoryRecord("decision", f"r{number}"))
+        memtally.shutdown()
+    counts = faults.counts()
+    assert counts["otlp_dropped"] == 5_000 - sum(handed)
+    assert 0 < sum(handed) <= 1_024
+    assert len((workspace / ".memtally" / "usage.jsonl").read_bytes().splitlines()) == 5_000
+    go_on.set()

@@ -169,18 +169,26 @@ def test_wrong_use_raises_one_line_and_writes_nothing(
 
 
 def test_configure_says_what_is_wrong_with_the_place(workspace: Path, tmp_path: Path) -> None:
-    """An unknown workspace, a malformed configuration, a folder that is a file: one line each."""
+    """An unknown workspace and a malformed configuration: one line each."""
     with pytest.raises(WorkspaceError, match=r"nonesuch.*no such folder"):
         memtally.configure(tmp_path / "nonesuch")
     (workspace / ".memtally").mkdir()
     (workspace / ".memtally" / "config.toml").write_text('preset = "nonesuch"')
     with pytest.raises(ConfigError, match=r"config\.toml: preset: 'nonesuch'.*generic"):
         memtally.configure(workspace)
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / ".memtally").write_text("in the way")
-    with pytest.raises(MemtallyError, match="cannot be written"):
-        memtally.configure(other)
+
+
+def test_a_file_in_the_folders_place(workspace: Path, caplog: pytest.LogCaptureFixture, lines: Lines) -> None:
+    """What stands in the way when the host starts is one warning; gone, the log has every event."""
+    (workspace / ".memtally").write_text("in the way")
+    memtally.configure(workspace)
+    read("decision", "a")
+    [message] = [record.message for record in caplog.records if "cannot be" in record.message]
+    why = "cannot be prepared (Not a directory); events wait in memory, see memtally status"
+    assert message == f"memtally: {workspace / '.memtally'}: {why}"
+    (workspace / ".memtally").unlink()
+    read("decision", "b")
+    assert [e["records"][0]["slug"] for e in lines()] == ["a", "b"]
 
 
 def test_without_a_pipeline_one_warning_names_configure(
@@ -542,22 +550,6 @@ def test_an_unwritable_log_never_reaches_a_read(
     assert [e["records"][0]["slug"] for e in lines()] == ["a", "a", "a", "b"]
 
 
-def test_a_read_only_folder(workspace: Path, tmp_path: Path, run_python: RunPython) -> None:
-    """Where not even the folder can be made, ``configure()`` says so; reads go on without it."""
-    for folder in (workspace, *workspace.parents[:3]):
-        folder.chmod(0o555 if folder == workspace else 0o755)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    # root may write anywhere: it imports everything, then becomes somebody else
-    become = "os.setgid(12_345); os.setuid(12_345)" if os.geteuid() == 0 else ""
-    done = run_python(
-        f"{READ}\nimport os\nmemtally.configure({str(elsewhere)!r})\ngo()\nmemtally.shutdown()\n{become}\n"
-        "try:\n    memtally.configure('.')\nexcept memtally.MemtallyError as e:\n    print(e)\ngo()"
-    )
-    workspace.chmod(0o755)
-    assert "cannot be written" in done.stdout
-
-
 def test_deleting_the_sessions_files_changes_nothing(workspace: Path) -> None:
     """The report rests on the log alone."""
     memtally.configure(workspace=".")
@@ -845,3 +837,78 @@ def test_what_was_never_written_is_counted_at_the_end(
     assert done.returncode == 0, done.stderr
     [line] = [line for line in run("status").stdout.splitlines() if "events lost" in line]
     assert "3 times" in line
+
+
+def test_odd_text_reaches_a_collector_as_it_stands_in_the_log(run_python: RunPython, lines: Lines) -> None:
+    """Lone surrogates in session and slug: OTLP gets the event, spelled as in the log."""
+    with http_receiver() as received:
+        done = run_python(
+            "import memtally\nmemtally.configure('.', otlp=True)\n"
+            "with memtally.session('s\\udcb2'):\n"
+            "    memtally.record_use('MemoryRead', memtally.MemoryRecord('decision', '\\ud800x', 'x'))",
+            OTEL_EXPORTER_OTLP_ENDPOINT=received.endpoint,
+            OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        )
+        assert done.returncode == 0, done.stderr
+        [record] = received.wait(1)
+    got, [event] = attributes(record.attributes), lines()
+    assert (got["session.id"], event["session_id"]) == ("s\\udcb2", "s\\udcb2")
+    assert got["memtally.records"][0]["slug"] == event["records"][0]["slug"] == "\\ud800x"
+
+
+def test_a_bad_record_costs_no_neighbour_in_its_batch(workspace: Path, lines: Lines) -> None:
+    """Good, without a slug, good, in one batch of the SDK's: both good ones are in the log, the other is counted."""
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+
+    from memtally_exporters import WorkspaceLogExporter
+
+    provider = LoggerProvider(shutdown_on_exit=False)
+    provider.add_log_record_processor(BatchLogRecordProcessor(WorkspaceLogExporter(workspace)))
+    for number, slug in ((1, "a"), (2, None), (3, "c")):
+        provider.get_logger("other").emit(
+            timestamp=1_778_505_047_471_344_000,
+            event_name="memtally.use",
+            attributes={
+                "log.record.uid": f"019e1729-5daf-7580-b765-00000000000{number}",
+                "memtally.records": [{"kind": "decision", "slug": slug, "file_tokens_estimate": None}],
+            },
+        )
+    provider.shutdown()
+    assert [event["records"][0]["slug"] for event in lines()] == ["a", "c"]
+    assert faults.counts() == {"malformed_event": 1}
+
+
+def test_a_forked_child_forwards_nothing_of_its_parents(run_python: RunPython) -> None:
+    """An event that waits for OTLP when the process forks reaches the collector once."""
+    with http_receiver() as received:
+        done = run_python(
+            f"{READ}\nimport os, warnings\nwarnings.simplefilter('ignore', DeprecationWarning)\n"
+            "memtally.configure('.', otlp=True)\ngo()\npid = os.fork()\n"
+            "if pid == 0:\n    raise SystemExit(0)\nassert os.waitpid(pid, 0)[1] == 0",
+            OTEL_EXPORTER_OTLP_ENDPOINT=received.endpoint,
+            OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(received.wait(1)) == 1
+
+
+@pytest.mark.parametrize("damage", ["truncated", "misnamed", "closed"])
+def test_a_damaged_vocabulary_costs_no_event(
+    run_python: RunPython, lines: Lines, tmp_path: Path, damage: str
+) -> None:
+    """With a cache that is cut, under another name or unreadable the event is written, its estimate marked."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    name = {"truncated": "fb374d419588a4632f3f557e76b4b70aebbca790"}.get(damage, "something-else")
+    (cache / name).write_bytes(b"IQ== 0\nIg== 1\n")
+    cache.chmod(0o000 if damage == "closed" else 0o755)
+    done = run_python(
+        "import sys\nfor name in ('toktok', 'bpe_openai'): sys.modules[name] = None\n"
+        f"{READ}\nimport time\nmemtally.configure('.')\ntime.sleep(1)\ngo()",
+        TIKTOKEN_CACHE_DIR=str(cache),
+    )
+    cache.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    [event] = lines()
+    assert event["tokenizer"] == "script-estimate"

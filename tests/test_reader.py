@@ -480,3 +480,13 @@ def test_a_log_that_links_out_of_the_workspace_is_none_of_it(tmp_path: Path) -> 
     directory.mkdir(parents=True)
     (directory / "usage.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
     assert segments(str(directory)) == []
+
+
+def test_otlp_integers_as_numbers_are_exact() -> None:
+    """A 64-bit integer that another exporter wrote as a number keeps its digits, like one written as text."""
+    attributes = json.loads(json.dumps(otlp_attributes()).replace('"9007199254740993"', "9007199254740993"))
+    assert any("9007199254740993" in json.dumps(each) for each in attributes)
+    [event], damaged = decode_line(
+        otlp_logs({"eventName": "memtally.use", "timeUnixNano": "1", "attributes": attributes})
+    )
+    assert (event.records[0].file_bytes, damaged) == (9007199254740993, False)

@@ -227,9 +227,9 @@ def test_a_foreign_git_file_does_not_lead_the_log_away(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's folder")
-def test_another_users_folder_above_is_not_taken_for_ours(tmp_path: Path) -> None:
+def test_another_users_folder_above_is_not_taken_for_ours(open_folder: Path) -> None:
     """A ``.memtally`` that somebody else put above our folders gets neither log nor say."""
-    top = tmp_path / "shared"
+    top = open_folder / "shared"
     (top / ".memtally").mkdir(parents=True)
     (top / "ours").mkdir()
     os.chown(top / ".memtally", 65_534, 65_534)
@@ -239,10 +239,6 @@ from memtally.workspace import find_workspace
 os.setuid(12_345)
 print(find_workspace().root)
 """
-    for folder in (tmp_path, top, top / "ours"):
-        folder.chmod(0o755)
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(0o755)
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=top / "ours", capture_output=True, text=True, timeout=60, check=True
     )
@@ -499,9 +495,9 @@ def test_naughty_strings_through_recording_and_every_command(
     assert found["coverage"]["duplicate_events"] == len(strings)
 
 
-@pytest.mark.parametrize("link", ["file", "parent"])
+@pytest.mark.parametrize("link", ["file", "parent", "parent and back", "workspace by a link"])
 def test_a_file_that_a_link_leads_out_of_the_workspace_is_not_measured(
-    workspace: Path, tmp_path: Path, lines: Callable[[], list[dict[str, Any]]], link: str
+    workspace: Path, tmp_path: Path, run: Run, lines: Callable[[], list[dict[str, Any]]], link: str
 ) -> None:
     """The read counts, for the host did read; what it was led to is not looked at, and not named."""
     outside = tmp_path / "secret"
@@ -512,13 +508,56 @@ def test_a_file_that_a_link_leads_out_of_the_workspace_is_not_measured(
     if link == "file":
         (workspace / "decisions" / "note.md").symlink_to(outside / "note.md")
         path = Path("decisions/note.md")
+    elif link == "workspace by a link":
+        (workspace / "decisions" / "note.md").symlink_to(outside / "note.md")
+        (tmp_path / "link").symlink_to(workspace)
+        path = tmp_path / "link" / "decisions" / "note.md"
     else:
-        (workspace / "decisions" / "sub").symlink_to(outside)
-        path = Path("decisions/sub/note.md")
+        (workspace / "decisions" / "sub").symlink_to(outside if link == "parent" else outside / "sub")
+        (outside / "sub").mkdir()
+        path = Path("decisions/sub/note.md" if link == "parent" else "decisions/sub/../note.md")
     memtally.configure(workspace=".")
     memtally.record_use("MemoryRead", MemoryRecord("decision", "note", path))
+    done = run("add", "use", "decision/note", "--file", str(path))
+    assert (done.returncode, "leads out" in done.stderr) == (2, True)
     memtally.record_use("MemoryRead", MemoryRecord("decision", "inside", Path("decisions/inside.md")))
     memtally.record_use("SkillInvoke", MemoryRecord("skill", "elsewhere", outside / "note.md"))
     # one that does not pretend to lie in the workspace is measured: user-level records live elsewhere
     assert [e["records"][0]["file_bytes"] for e in lines()] == [None, 7, 5]
     assert "secret" not in everything_written(workspace / ".memtally")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "report --all --sessions", "report --all --format markdown", "review", "log tail", "log verify", "status",
+        "show decision/{0}", "report --log {0}", "report --kind {0}", "report --since {0}", "report --workspace {0}",
+        "report --sort {0}", "report --{0}", "{0}", "add use {0}", "add use decision/{0} --file {0}",
+        "add use decision/new{0} --session {0}", "init --preset {0}", "log verify --ignore {0}", "tokens fetch {0}",
+    ],
+)  # fmt: skip
+def test_a_terminal_gets_no_control_character(workspace: Path, command: str) -> None:
+    """On a real terminal, where nothing is stripped: names in the log and on the command line are visible text."""
+    import pty
+
+    attacks = ["\x1b]52;c;AAAA\x07", "\x1b]8;;http://evil\x1b\\x", "a\rb", "\x9b31m", "\u202eevil", "\x1b[2J"]
+    memtally.configure(workspace=".")
+    for attack in attacks:
+        with memtally.session(attack):
+            memtally.record_use("MemoryRead", MemoryRecord("decision", attack, "x"))
+    arguments = [part.format("\x1b[31m\x1b]52;c;A\x07\r\x9b\u202e") for part in command.split()]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "memtally", *arguments])
+    shown = bytearray()
+    try:
+        while data := os.read(terminal, 65_536):
+            shown += data
+    except OSError:
+        pass  # how Linux says that the other side is closed
+    os.close(terminal)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    text = shown.decode().replace("\r\n", "\n")
+    assert code in (0, 2)
+    assert text.strip()
+    assert [c for c in text if not c.isprintable() and c != "\n"] == []

@@ -138,7 +138,7 @@ def test_the_formula_holds_for_long_texts_by_sampling() -> None:
 def test_latin1_and_utf16_bytes_are_measured(no_network: None) -> None:
     """Bytes that are no UTF-8 have their true size, and an estimate within a factor of two."""
     exact, _ = _vocabulary.load_counter("o200k_base")
-    for encoding in ("latin-1", "utf-16"):
+    for encoding in ("latin-1", "utf-16", "utf-16-le", "utf-16-be"):
         text = PROSE["german"]
         data = text.encode(encoding)
         size, count = Measure()(data)

@@ -48,6 +48,7 @@ def test_each_problem_is_said_with_its_place(run: Run, workspace: Path) -> None:
         line(5, occurred_at="2027-01-01T00:00:00Z"),
         line(6) + line(7),
         line(8, event="archived"),
+        line(9, event="archived", occurred_at="never"),
         b"",
     ]
     write(workspace / ".memtally" / "usage.jsonl", *lines)
@@ -68,7 +69,7 @@ def test_each_problem_is_said_with_its_place(run: Run, workspace: Path) -> None:
     ]
     log = workspace / ".memtally" / "usage.jsonl"
     assert found["files"] == [{"file": str(log), "bytes": log.stat().st_size}]
-    assert (found["lines"], found["events"]) == (10, 9)
+    assert (found["lines"], found["events"]) == (11, 10)
     with log.open("rb") as stream:
         stream.seek(found["findings"][2]["offset"])
         assert stream.read(len(lines[3])) == lines[3]

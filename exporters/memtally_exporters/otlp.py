@@ -10,17 +10,21 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 from opentelemetry._logs import Logger, LogRecord
-from opentelemetry.sdk._logs import ReadWriteLogRecord
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
+from opentelemetry.sdk._logs import ReadableLogRecord, ReadWriteLogRecord
+from opentelemetry.sdk._logs.export import (
+    BatchLogRecordProcessor,
+    LogRecordExporter,
+    LogRecordExportResult,
+)
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from memtally import semconv
+from memtally import faults, semconv
 from memtally.errors import InvalidValueError, MemtallyError
 
 __all__ = ["batching_logger", "otlp_exporter"]
@@ -30,8 +34,80 @@ def batching_logger(
     exporter: LogRecordExporter, resource: Resource, exit_seconds: float
 ) -> tuple[Logger, Callable[[], None]]:
     """A logger that forwards in the background, and the function that ends it within ``exit_seconds``."""
-    processor = BatchLogRecordProcessor(exporter)
-    return _BatchingLogger(processor, resource), _BoundedShutdown(processor.shutdown, exit_seconds)
+    forwarded = _Forwarded(exporter)
+    processor = BatchLogRecordProcessor(forwarded)
+    shutdown = _BoundedShutdown(processor.shutdown, exit_seconds)
+
+    def close() -> None:
+        shutdown()
+        forwarded.settle()
+
+    return _BatchingLogger(processor, resource, forwarded), close
+
+
+class _Forwarded(LogRecordExporter):
+    """Hands on to the real exporter, and counts what does not get through: the queue drops in silence.
+
+    While the process lives, "at least" so many: how full the queue is can be told from outside only to
+    within one batch.
+    """
+
+    def __init__(self, exporter: LogRecordExporter) -> None:
+        self._exporter = exporter
+        self._room = _number("OTEL_BLRP_MAX_QUEUE_SIZE", 2_048) + _number(
+            "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", 512
+        )
+        self._lock = threading.Lock()
+        self._queued = self._taken = self._dropped = 0
+        self._process = os.getpid()
+
+    def count_queued(self) -> None:
+        """One more goes into the queue."""
+        if self._process != os.getpid():  # a forked child begins with an empty queue
+            self._lock, self._process = threading.Lock(), os.getpid()
+            self._queued = self._taken = self._dropped = 0
+        with self._lock:
+            self._queued += 1
+        self._note_dropped(self._room)
+
+    def settle(self) -> None:
+        """At the end: what was not taken until now is not forwarded any more."""
+        if self._process == os.getpid():
+            self._note_dropped(0)
+
+    def _note_dropped(self, room: int) -> None:
+        with self._lock:
+            lost = self._queued - self._taken - self._dropped - room
+            self._dropped += max(lost, 0)
+        if lost > 0:
+            faults.note(
+                "otlp_dropped",
+                "OTLP: events were not forwarded, for the collector was too slow; the workspace log has them",
+                count=lost,
+            )
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        with self._lock:
+            self._taken += len(batch)
+        result = self._exporter.export(batch)
+        if result is not LogRecordExportResult.SUCCESS:
+            faults.note(
+                "otlp_failed",
+                "OTLP: the collector did not take some events; the workspace log has them",
+                count=len(batch),
+            )
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+
+def _number(variable: str, default: int) -> int:
+    value = os.environ.get(variable, "")
+    return int(value) if value.isascii() and value.isdigit() else default
 
 
 class _BoundedShutdown:
@@ -80,9 +156,10 @@ class _NoLimits:
 class _BatchingLogger(Logger):
     """An OpenTelemetry logger that puts each record into a batch processor's queue, unlimited."""
 
-    def __init__(self, processor: BatchLogRecordProcessor, resource: Resource) -> None:
+    def __init__(self, processor: BatchLogRecordProcessor, resource: Resource, forwarded: _Forwarded) -> None:
         super().__init__(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, semconv.SCHEMA_URL)
         self._processor = processor
+        self._forwarded = forwarded
         self._resource = resource
         self._scope = InstrumentationScope(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, semconv.SCHEMA_URL)
         self._limits: Any = _NoLimits()
@@ -91,6 +168,7 @@ class _BatchingLogger(Logger):
         """Queue one record, given whole or by its parts."""
         if record is None:
             record = LogRecord(**parts)
+        self._forwarded.count_queued()
         self._processor.on_emit(ReadWriteLogRecord(record, self._resource, self._scope, limits=self._limits))
 
     def enabled(self, **_: Any) -> bool:

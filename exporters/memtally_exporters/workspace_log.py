@@ -57,7 +57,7 @@ class WorkspaceLogExporter(LogRecordExporter):
     ) -> None:
         place = find_workspace(workspace)
         if seal_bytes is None:
-            seal_bytes = place.config().seal_bytes
+            seal_bytes = place.config_if_readable().seal_bytes
         self.path = str(place.log_path)
         self._writer = LogWriter(
             self.path,

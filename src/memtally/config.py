@@ -101,7 +101,8 @@ def load_config(path: Path) -> Config:
             "mend it, or remove the file and run memtally init",
         ) from None
     except OSError as error:
-        raise ConfigError(str(path), f"cannot be read ({error.strerror})", "check its mode") from None
+        problem = f"cannot be read ({error.strerror})"
+        raise ConfigError(str(path), problem, "check its mode", unreadable=True) from None
     return _Reader(path, data).config()
 
 

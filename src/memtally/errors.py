@@ -29,11 +29,15 @@ class WorkspaceError(MemtallyError):
 
 
 class ConfigError(MemtallyError):
-    """A ``config.toml`` that cannot be understood; ``path`` names the file."""
+    """A ``config.toml`` that cannot be understood; ``path`` names the file.
 
-    def __init__(self, path: str, problem: str, instead: str) -> None:
+    ``unreadable``: nothing is wrong in it, as far as is known, for it cannot be read.
+    """
+
+    def __init__(self, path: str, problem: str, instead: str, *, unreadable: bool = False) -> None:
         super().__init__(f"{path}: {problem}; {instead}")
         self.path = path
+        self.unreadable = unreadable
 
 
 class LogReadError(MemtallyError):

@@ -23,7 +23,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from memtally import faults, recording, semconv, tokens
 from memtally.context import check_defaults, disabled, sdk_disabled, set_defaults
-from memtally.errors import InvalidValueError, MemtallyError
+from memtally.errors import ConfigError, InvalidValueError
 from memtally.workspace import Workspace, find_workspace
 
 __all__ = ["configure", "shutdown"]
@@ -38,6 +38,7 @@ class _Pipeline:
 
     workspace: Workspace | None = None
     workspace_id: str | None = None
+    problem: str | None = None
     workspace_logger: Logger | None = None
     otlp_logger: Logger | None = None
     closers: list[Callable[[], None]] = field(default_factory=list)
@@ -72,7 +73,8 @@ def configure(
 
     A second call replaces the first; no event goes both ways. Under ``MEMTALLY_DISABLED`` nothing is
     recorded. Raises a ``MemtallyError`` in one line for wrong arguments, an unknown workspace, a
-    malformed configuration file, a folder that cannot be created, a missing extra.
+    malformed configuration file, a missing extra. Where the workspace cannot be written, it warns, and
+    events wait until it can.
     """
     if durability not in ("write", "fsync"):
         raise InvalidValueError("durability", durability, "no such durability", 'use "write" or "fsync"')
@@ -90,6 +92,8 @@ def configure(
         made = _build(place, exporter, durability == "fsync")
         set_defaults(session_id, actor)
         _replace(made)
+        if made.problem is not None:
+            faults.note("log_unwritable", made.problem)
         if sdk_disabled():
             faults.note(
                 "sdk_disabled",
@@ -107,14 +111,19 @@ def _otlp_exporter() -> LogRecordExporter:
 def _build(place: Workspace, otlp: LogRecordExporter | None, fsync: bool) -> _Pipeline:
     from memtally_exporters import WorkspaceLogExporter  # noqa: PLC0415 - exporters import memtally
 
+    problem = None
     try:
         config = place.ensure()
-    except OSError as error:
-        raise MemtallyError(
-            f"workspace {str(place.root)!r}: cannot be written ({error.strerror}); "
-            f"check its owner and mode, or name another"
-        ) from None
-    made = _Pipeline(place, config.workspace_id)
+    except (OSError, ConfigError) as error:
+        if isinstance(error, ConfigError) and not error.unreadable:
+            raise
+        # what the machine refuses, perhaps only now, is no reason to stop the host
+        config = place.config_if_readable()
+        problem = (
+            f"{place.directory}: cannot be prepared ({getattr(error, 'strerror', None) or error}); "
+            f"events wait in memory, see memtally status"
+        )
+    made = _Pipeline(place, config.workspace_id, problem)
     resource = Resource.create({semconv.WORKSPACE_ID: config.workspace_id or ""})
     exporter = WorkspaceLogExporter(place.root, fsync=fsync, seal_bytes=config.seal_bytes)
     made.workspace_logger = SynchronousLogger(exporter.export, resource)

@@ -11,7 +11,7 @@ from pathlib import Path
 from memtally import tokens
 from memtally.errors import InvalidValueError
 from memtally.events import RecordSnapshot, check_kind, check_slug
-from memtally.ledger.layout import within
+from memtally.ledger.layout import led_out
 
 __all__ = ["Content", "Measure", "MemoryRecord", "snapshots"]
 
@@ -90,7 +90,7 @@ class Measure:
 
     def _file(self, path: Path) -> tuple[int | None, int | None]:
         """Bytes and tokens of a file. A large one is read in part; a pipe, and what has gone, not at all."""
-        if self._root is not None and _is_led_out(os.path.abspath(path), self._root):
+        if self._root is not None and led_out(os.fspath(path), self._root):
             return None, None
         try:
             size = path.stat().st_size if path.is_file() else None
@@ -110,14 +110,15 @@ class Measure:
         """Bytes as the text a model would see, for counting tokens only."""
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return data.decode("utf-16", "replace")
+        head = data[:4_096]
+        for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+            # without a mark, text of mostly Latin letters has a NUL in every other place
+            if 5 * head[first::2].count(0) > len(head) and not head[1 - first :: 2].count(0):
+                return data.decode(encoding, "replace")
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError:
             return data.decode("latin-1")
-
-
-def _is_led_out(path: str, root: str) -> bool:
-    return path.startswith(root.rstrip(os.sep) + os.sep) and not within(path, root)
 
 
 def snapshots(

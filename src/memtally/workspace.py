@@ -13,7 +13,7 @@ from pathlib import Path
 
 from memtally._files import read_small
 from memtally.config import Config, load_config, write_config
-from memtally.errors import WorkspaceError
+from memtally.errors import ConfigError, WorkspaceError
 from memtally.ledger.layout import DIRECTORY, LOG_FILE, ensure_directory, segments, within
 
 __all__ = ["CONFIG_FILE", "Workspace", "find_workspace"]
@@ -50,6 +50,15 @@ class Workspace:
     def config(self) -> Config:
         """The configuration. Raises ``ConfigError`` naming the file, the key and what to do."""
         return load_config(self.config_path)
+
+    def config_if_readable(self) -> Config:
+        """The same, and the empty one where it cannot be read: what root has left behind stops no host."""
+        try:
+            return self.config()
+        except ConfigError as error:
+            if error.unreadable:
+                return Config()
+            raise
 
     def ensure(self) -> Config:
         """Create ``.memtally/`` and a configuration with an id where they are missing; the configuration.

@@ -25,6 +25,7 @@ from memtally.context import (
 from memtally.errors import InvalidValueError, MemtallyError
 from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent
 from memtally.ledger.decode import parse_time
+from memtally.ledger.layout import led_out
 from memtally.ledger.writer import SEAL_BYTES, LogWriter
 from memtally.records import Measure
 from memtally.tokens import SCRIPT_ESTIMATE
@@ -95,6 +96,8 @@ def _command(name: str, event: str, default_source: str, text: str) -> None:
         }
         common = {name: value for name, value in common.items() if value is not None}
         if records:
+            if file is not None and led_out(file, str(find_workspace(workspace).root)):
+                raise MemtallyError(f"--file {file!r}: leads out of the workspace; name the file itself")
             made = [_event(event, {**common, "records": [_named(r, file, len(records)) for r in records]})]
         elif sys.stdin is None or sys.stdin.isatty():
             raise click.UsageError("no record: name it as KIND/SLUG, or give JSON lines on stdin")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["DIRECTORY", "LOG_FILE", "ensure_directory", "is_segment", "segments", "within"]
+__all__ = ["DIRECTORY", "LOG_FILE", "ensure_directory", "is_segment", "led_out", "segments", "within"]
 
 DIRECTORY = ".memtally"
 LOG_FILE = "usage.jsonl"
@@ -56,6 +56,18 @@ def segments(directory: str) -> list[str]:
 def is_segment(name: str) -> bool:
     """Whether a file of this name is part of the log: the live one, sealed or imported."""
     return name == LOG_FILE or (name.startswith("usage-") and name.endswith(".jsonl"))
+
+
+def led_out(path: str, folder: str) -> bool:
+    """Whether a path that begins in a folder, under whatever name, is led out of it by a link."""
+    if within(path, folder):
+        return False
+    above = os.path.abspath(path)
+    while (parent := os.path.dirname(above)) != above:
+        above = parent
+        if within(above, folder):
+            return True
+    return False
 
 
 def within(path: str, folder: str) -> bool:
