@@ -589,3 +589,43 @@ def test_faults_counted_by_many_threads_are_kept_once(tmp_path: Path) -> None:
         thread.join(30)
     assert faults.counts() == {"some_fault": 2_000}
     assert health.read_faults(str(tmp_path))["some_fault"]["count"] == 2_000
+
+
+def test_an_interrupt_before_the_write_loses_no_line_of_the_same_length(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is just as long as the line that could not be written yet is no proof that it was."""
+    LogWriter(str(log)).append(entry(1))
+    writer = LogWriter(str(log))
+    writer.append(entry(2))
+    log.write_bytes(entry(3))
+    real = os.fstat
+
+    def interrupted(descriptor: int) -> os.stat_result:
+        monkeypatch.setattr(writer_module.os, "fstat", real)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer_module.os, "fstat", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        writer.append(entry(4))
+    assert writer.append(entry(5))
+    assert numbers(log) == [3, 4, 5]
+
+
+def test_a_line_put_down_while_another_thread_closes(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing gives up nothing that could be written: a line that comes in between is written."""
+    writer = LogWriter(str(log))
+    writer.append(entry(1))
+    drain = writer._drain
+
+    def late(deadline: float) -> bool:
+        done = drain(deadline)
+        writer._lines.append(entry(2))  # what a thread does that is about to wait for the mutex
+        return done
+
+    monkeypatch.setattr(writer, "_drain", late)
+    writer.close()
+    monkeypatch.setattr(writer, "_drain", drain)
+    assert writer.flush()
+    assert numbers(log) == [1, 2]
+    assert faults.counts() == {}

@@ -49,6 +49,7 @@ class WaitingLines:
         for line in self._landed:
             if self._lines and self._lines[0] is line:
                 self._lines.popleft()
+        self._landed = []
 
     def shed(self, *, newest: bool) -> int:
         """Keep within the bounds; how many lines were given up for that.

@@ -134,11 +134,17 @@ class LogWriter:
         """
         if self._holder == threading.get_ident():
             return  # a signal handler inside an append, which needs the file
-        self.flush()
-        if self._free_before(self._deadline()):
+        deadline = self._deadline()
+        if self._free_before(deadline):
             with self._mutex:
-                self._give_up()
-                self._close_descriptor()
+                self._holder = threading.get_ident()
+                try:
+                    # what another thread puts down behind this is that thread's to write
+                    if not self._drain(deadline):
+                        self._give_up()
+                finally:
+                    self._close_descriptor()
+                    self._holder = None
 
     def _free_before(self, deadline: float) -> bool:
         """Wait until no other thread writes; false where one still does at the deadline."""
@@ -199,7 +205,7 @@ class LogWriter:
 
     def _write(self, lines: list[Line], deadline: float) -> None:
         data = lines[0][0] if len(lines) == 1 else b"".join([line for [line] in lines])
-        locked, start = False, 0
+        locked, start = False, -1
         try:
             locked = self._lock_current_file(deadline)
             start = os.fstat(self._descriptor).st_size
@@ -215,8 +221,9 @@ class LogWriter:
                 except OSError as error:
                     faults.note("seal_failed", f"{self.path}: could not be sealed; it goes on growing", error)
         except BaseException as error:
-            if locked and not _is_the_systems(error) and _size(self._descriptor) == start + len(data):
-                self._lines.landed(lines)  # it came right behind the write: no line must be written twice
+            interrupted = locked and start >= 0 and not _is_the_systems(error)
+            if interrupted and _size(self._descriptor) == start + len(data):
+                self._lines.landed(lines)  # right behind the write: no line must be written twice
             raise
         finally:
             # also when an exception out of a signal handler came right after the locking
