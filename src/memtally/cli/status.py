@@ -20,6 +20,7 @@ from memtally.ledger.layout import within
 from memtally.report import Coverage
 from memtally.report._text import counted, one_line, stamp, utc_stamp
 from memtally.report.build import open_source, report_of
+from memtally.report.formats.summary import first_of
 from memtally.report.tally import Filters
 from memtally.workspace import Workspace, find_workspace
 
@@ -107,7 +108,7 @@ def _waiting(place: Workspace) -> str:
                 None: f"at least {events} waiting, or lost, in {process} on {one_line(entry['host'])}",
             }[entry["alive"]]
         )
-    return "; ".join(said) or "none"
+    return first_of(said) or "none"
 
 
 def _sources(coverage: Coverage | MemtallyError) -> dict[str, Any]:
