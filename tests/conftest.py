@@ -100,6 +100,14 @@ def lines(workspace: Path) -> Callable[[], list[dict[str, Any]]]:
     return read
 
 
+def copied_tree(source: Path, target: Path) -> None:
+    """A copy that may be changed, of data that may be read only; links stay links."""
+    shutil.copytree(source, target, symlinks=True)
+    for path in (target, *target.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o200)
+
+
 @contextlib.contextmanager
 def reaped(children: list[subprocess.Popen[str]]) -> Iterator[list[subprocess.Popen[str]]]:
     """Children that are gone afterwards, whatever happened."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -34,16 +35,19 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 _UNSHARE = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 
 
-def _can_mount() -> bool:
+def _can(command: str) -> bool:
     if shutil.which("unshare") is None:
         return False
-    tried = subprocess.run(
-        [*_UNSHARE, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, timeout=60, check=False
-    )
+    tried = subprocess.run([*_UNSHARE, "sh", "-c", command], capture_output=True, timeout=60, check=False)
     return tried.returncode == 0
 
 
-mounts = pytest.mark.skipif(not _can_mount(), reason="no right to mount file systems here")
+mounts = pytest.mark.skipif(
+    not _can("mount -t tmpfs none /mnt"), reason="no right to mount file systems here"
+)
+remounts = pytest.mark.skipif(
+    not _can("mount -t tmpfs none /mnt && mount -o remount,ro /mnt"), reason="no right to remount them here"
+)
 
 
 def run_with_mounts(code: str, workspace: Path) -> subprocess.CompletedProcess[str]:
@@ -53,14 +57,21 @@ import subprocess
 def mount(*arguments):
     subprocess.run(["mount", *arguments], check=True)
 """
-    return subprocess.run(
+    process = subprocess.Popen(
         [*_UNSHARE, sys.executable, "-c", PRELUDE + helper + textwrap.dedent(code)],
         cwd=workspace,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=100,
-        check=False,
+        start_new_session=True,
     )
+    try:
+        out, err = process.communicate(timeout=100)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its children too
+        process.wait()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 def said(code: str, run: Run, **more: Any) -> str:
@@ -113,9 +124,9 @@ def test_several_writers_on_a_full_disk(workspace: Path) -> None:
         import json, glob
         from memtally.ledger.writer import LogWriter
         os.mkdir("disk")
-        mount("-t", "tmpfs", "-o", "size=256k", "none", "disk")
+        mount("-t", "tmpfs", "-o", "size=4m", "none", "disk")
         with open("disk/filler", "wb") as stream:
-            stream.write(b"x" * 120_000)
+            stream.write(b"x" * 4_000_000)
         pids = []
         for which in range(4):
             pid = os.fork()
@@ -128,7 +139,8 @@ def test_several_writers_on_a_full_disk(workspace: Path) -> None:
                 os._exit(0 if writer.waiting == 0 else 1)
             pids.append(pid)
         time.sleep(1)
-        mount("-o", "remount,size=8m", "disk")
+        assert os.statvfs("disk").f_bavail <= 1
+        os.unlink("disk/filler")
         for pid in pids:
             assert os.waitpid(pid, 0)[1] == 0
         found = sorted(int(json.loads(text)["session_id"]) for text in open("disk/.memtally/usage.jsonl"))
@@ -139,7 +151,7 @@ def test_several_writers_on_a_full_disk(workspace: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@mounts
+@remounts
 def test_a_disk_that_turns_read_only(workspace: Path) -> None:
     """While it is read-only events wait; when it is writable again they are written with the next one."""
     done = run_with_mounts(

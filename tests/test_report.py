@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memtally
-from conftest import DATA, SHARED
+from conftest import DATA, SHARED, copied_tree
 from memtally.errors import InvalidValueError, LogReadError
 from memtally.events import UsageEvent, encode_event
 from memtally.report import UsageReport, build_report
@@ -484,10 +484,9 @@ def test_a_real_log_of_another_implementation(tmp_path: Path) -> None:
 @needs_yoi
 def test_a_real_tree_beside_the_real_log(tmp_path: Path) -> None:
     """Used and present, present and never read: the inventory of the real tree."""
-    import shutil
 
     root = tmp_path / "tree"
-    shutil.copytree(YOI, root)
+    copied_tree(YOI, root)
     (root / ".memtally").mkdir()
     (root / ".memtally" / "config.toml").write_text('preset = "yoi"\n')
     made = build_report(root, logs=[YOI_LOG], now=NOW)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SHARED
+from conftest import SHARED, copied_tree
 from memtally.config import Config, load_config, write_config
 from memtally.errors import ConfigError, WorkspaceError
 from memtally.inventory import scan, slug_of
@@ -459,7 +459,7 @@ def test_three_states_of_a_record_without_uses(tmp_path: Path) -> None:
 def test_real_trees(tmp_path: Path, tree: str, expected: dict[str, int]) -> None:
     """Real memory trees give the hand-derived inventory."""
     root = tmp_path / "tree"
-    shutil.copytree(SHARED / "trees" / tree / "tree", root, symlinks=True)
+    copied_tree(SHARED / "trees" / tree / "tree", root)
     link = root / "CLAUDE.md"
     if link.is_file() and link.read_text("utf-8") == "AGENTS.md":  # a link that was stored as a text
         link.unlink()
@@ -471,7 +471,7 @@ def test_real_trees(tmp_path: Path, tree: str, expected: dict[str, int]) -> None
 def test_a_real_tree_with_rules_skills_and_commands(tmp_path: Path) -> None:
     """Two instructions, three rules, two skills, four commands; agents are no records."""
     root = tmp_path / "tree"
-    shutil.copytree(SHARED / "trees" / "confluence-md" / "tree", root, symlinks=True)
+    copied_tree(SHARED / "trees" / "confluence-md" / "tree", root)
     found = inventory(root, "claude-code")
     assert {name for name in found if name.startswith("instructions")} == {
         "instructions/CLAUDE.md",
