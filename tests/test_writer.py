@@ -435,9 +435,10 @@ def test_exceptions_out_of_signal_handlers(log: Path, alarm: str) -> None:
         def alarm(*_): raise Alarm
         writer = LogWriter(sys.argv[1])
         n, acknowledged = 0, []
+        writer.append(entry(0))  # the standard library's look at a path takes a TimeoutError for the system's
         def storm():
             global n
-            signal.setitimer(signal.ITIMER_REAL, 0.0001 + n % 7 * 0.00003)
+            signal.setitimer(signal.ITIMER_REAL, 0.0001 + n % 7 * 0.00003, 0.1)
             while True:
                 n += 1
                 writer.append(entry(n))
@@ -464,7 +465,7 @@ def test_exceptions_out_of_signal_handlers(log: Path, alarm: str) -> None:
     found = numbers(log)
     assert found[-1] == 10**9
     assert len(found) == len(set(found))
-    assert set(acknowledged) <= set(found) <= {*range(1, last + 1), 10**9}
+    assert {0, *acknowledged} <= set(found) <= {*range(last + 1), 10**9}
 
 
 def test_fsync_really_syncs(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,15 @@ into a read path; they are for wrong use by a programmer and for wrong input on 
 
 from __future__ import annotations
 
-__all__ = ["ConfigError", "InvalidValueError", "LogReadError", "MemtallyError", "WorkspaceError", "short"]
+__all__ = [
+    "ConfigError",
+    "InvalidValueError",
+    "LogReadError",
+    "MemtallyError",
+    "WorkspaceError",
+    "is_the_systems",
+    "short",
+]
 
 
 class MemtallyError(Exception):
@@ -46,6 +54,11 @@ class LogReadError(MemtallyError):
     def __init__(self, path: str, problem: str, instead: str) -> None:
         super().__init__(f"{path}: {problem}; {instead}")
         self.path = path
+
+
+def is_the_systems(error: BaseException) -> bool:
+    """Whether an error is the operating system's: a signal handler may raise a ``TimeoutError`` too."""
+    return isinstance(error, OSError) and error.errno is not None
 
 
 def short(value: object) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from memtally.errors import is_the_systems
+
 __all__ = ["DIRECTORY", "LOG_FILE", "ensure_directory", "is_segment", "led_out", "segments", "within"]
 
 DIRECTORY = ".memtally"
@@ -29,7 +31,9 @@ def ensure_directory(directory: str) -> None:
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         descriptor = os.open(os.path.join(directory, ".gitignore"), flags, 0o644)
-    except OSError:
+    except OSError as error:
+        if not is_the_systems(error):
+            raise
         return  # a log without its .gitignore is better than no log
     try:
         os.write(descriptor, _GITIGNORE.encode())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
+from memtally.errors import is_the_systems
+
 __all__ = ["lock", "unlock"]
 
 _FIRST_PAUSE = 0.0002
@@ -45,8 +47,8 @@ else:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         except OSError as error:
-            if error.errno is None:
-                raise  # a signal handler's own, such as a TimeoutError
+            if not is_the_systems(error):
+                raise
 
 
 def lock(descriptor: int, timeout: float) -> bool:

@@ -18,6 +18,7 @@ import time
 from weakref import WeakSet
 
 from memtally import faults
+from memtally.errors import is_the_systems
 from memtally.ledger.layout import ensure_directory, within
 from memtally.ledger.locking import lock, unlock
 from memtally.ledger.waiting import Line, WaitingLines
@@ -172,7 +173,7 @@ class LogWriter:
                 self._write(self._lines.batch(), deadline)
                 self._lines.take_out_landed()
         except OSError as error:
-            if not _is_the_systems(error):
+            if not is_the_systems(error):
                 raise
             faults.note(
                 "log_unwritable",
@@ -221,7 +222,7 @@ class LogWriter:
                 except OSError as error:
                     faults.note("seal_failed", f"{self.path}: could not be sealed; it goes on growing", error)
         except BaseException as error:
-            interrupted = locked and start >= 0 and not _is_the_systems(error)
+            interrupted = locked and start >= 0 and not is_the_systems(error)
             if interrupted and _size(self._descriptor) == start + len(data):
                 self._lines.landed(lines)  # right behind the write: no line must be written twice
             raise
@@ -258,7 +259,7 @@ class LogWriter:
             if _size(self._descriptor) == start + written:
                 os.ftruncate(self._descriptor, start)
         except OSError as error:
-            if not _is_the_systems(error):
+            if not is_the_systems(error):
                 raise
             # the next writer starts with a newline
 
@@ -271,7 +272,7 @@ class LogWriter:
             try:
                 locked = lock(self._descriptor, max(0.0, deadline - time.monotonic()))
             except OSError as error:
-                if not _is_the_systems(error):
+                if not is_the_systems(error):
                     raise
                 locked = False
                 faults.note(
@@ -314,7 +315,7 @@ class LogWriter:
             try:
                 os.close(descriptor)
             except OSError as error:
-                if not _is_the_systems(error):
+                if not is_the_systems(error):
                     raise
 
     def _seal_now(self) -> str | None:
@@ -353,16 +354,11 @@ class LogWriter:
         self._said = 0
 
 
-def _is_the_systems(error: BaseException) -> bool:
-    """Whether an error is the operating system's: a signal handler may raise a ``TimeoutError`` too."""
-    return isinstance(error, OSError) and error.errno is not None
-
-
 def _size(descriptor: int) -> int:
     try:
         return os.fstat(descriptor).st_size
     except OSError as error:
-        if not _is_the_systems(error):
+        if not is_the_systems(error):
             raise
         return -1
 
