@@ -57,9 +57,8 @@ def append(directory: str, entries: list[dict[str, object]]) -> bool:
             elif status.st_size < 2 * _MAX_BYTES:
                 return _write(descriptor, _lines(entries), status.st_size if locked else None)
         finally:
-            unlock(
-                descriptor
-            )  # a child that is forked meanwhile has the descriptor too, and the lock with it
+            # closing alone would leave it to a child that was forked meanwhile
+            unlock(descriptor)
             os.close(descriptor)
     return False
 

@@ -6,7 +6,16 @@ import os
 
 from memtally.errors import is_the_systems
 
-__all__ = ["DIRECTORY", "LOG_FILE", "ensure_directory", "is_segment", "led_out", "segments", "within"]
+__all__ = [
+    "DIRECTORY",
+    "LOG_FILE",
+    "ensure_directory",
+    "is_segment",
+    "led_out",
+    "next_segment",
+    "segments",
+    "within",
+]
 
 DIRECTORY = ".memtally"
 LOG_FILE = "usage.jsonl"
@@ -60,6 +69,13 @@ def segments(directory: str) -> list[str]:
 def is_segment(name: str) -> bool:
     """Whether a file of this name is part of the log: the live one, sealed or imported."""
     return name == LOG_FILE or (name.startswith("usage-") and name.endswith(".jsonl"))
+
+
+def next_segment(directory: str) -> str:
+    """The path that the live log gets when it is sealed: ``usage-NUMBER.jsonl``, one above the highest."""
+    middles = [name[6:-6] for name in os.listdir(directory) if name != LOG_FILE and is_segment(name)]
+    number = 1 + max((int(middle) for middle in middles if middle.isdecimal()), default=0)
+    return os.path.join(directory, f"usage-{number}.jsonl")
 
 
 def led_out(path: str, folder: str) -> bool:

@@ -19,7 +19,7 @@ from weakref import WeakSet
 
 from memtally import faults
 from memtally.errors import is_the_systems
-from memtally.ledger.layout import ensure_directory, within
+from memtally.ledger.layout import ensure_directory, next_segment, within
 from memtally.ledger.locking import lock, unlock
 from memtally.ledger.waiting import Line, WaitingLines
 
@@ -332,9 +332,7 @@ class LogWriter:
 
     def _seal_locked(self) -> str:
         """Give the log its number. ``link`` never replaces a file, so no segment is ever lost."""
-        directory = os.path.dirname(self.path)
-        number = 1 + max((int(name[6:-6]) for name in os.listdir(directory) if _is_sealed(name)), default=0)
-        segment = os.path.join(directory, f"usage-{number}.jsonl")
+        segment = next_segment(os.path.dirname(self.path))
         os.link(self.path, segment)
         try:
             os.unlink(self.path)
@@ -368,10 +366,6 @@ def _byte_at(descriptor: int, offset: int) -> bytes:
         return os.pread(descriptor, 1, offset)
     os.lseek(descriptor, offset, os.SEEK_SET)  # O_APPEND writes at the end wherever this points
     return os.read(descriptor, 1)
-
-
-def _is_sealed(name: str) -> bool:
-    return name.startswith("usage-") and name.endswith(".jsonl") and name[6:-6].isdecimal()
 
 
 def _after_fork_in_child() -> None:
