@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest fuzz soak lint format clean
+.PHONY: help demo test test-oldest fuzz soak bench bench-growth bench-peers lint format clean
 
 FUZZ_SECONDS ?= 600
 SOAK ?= 10
@@ -28,19 +28,27 @@ soak: $(VENV)/.installed-test  ## the tests of processes, faults, mutations and 
 	MEMTALLY_SOAK=$(SOAK) $(BIN)/python -m pytest --timeout 7200 --durations 0 \
 		tests/test_processes.py tests/test_model.py tests/test_mutations.py tests/test_faults.py tests/test_fuzz.py
 
+bench: bench-peers  ## every speed bar beside its peers, some 25 minutes and 6 GB; results in bench/results
+	.venv-bench/bin/python -m bench.run $(BENCH)
+
+bench-growth: bench-peers  ## how reports and appends grow with the log; results in bench/results
+	.venv-bench/bin/python -m bench.growth $(BENCH)
+
+bench-peers: .venv-bench/.installed  ## the benchmarks' own environment, with the peers that install here
+
 lint: $(VENV)/.installed-dev  ## style and types
-	$(BIN)/ruff check src exporters tests examples fuzz
-	$(BIN)/ruff format --check src exporters tests examples fuzz
+	$(BIN)/ruff check src exporters tests examples fuzz bench
+	$(BIN)/ruff format --check src exporters tests examples fuzz bench
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing_sample.py
 	$(BIN)/pyright --pythonpath $(BIN)/python tests/typing_sample.py
 
 format: $(VENV)/.installed-dev  ## mend the style
-	$(BIN)/ruff check --fix src exporters tests examples fuzz
-	$(BIN)/ruff format src exporters tests examples fuzz
+	$(BIN)/ruff check --fix src exporters tests examples fuzz bench
+	$(BIN)/ruff format src exporters tests examples fuzz bench
 
 clean:  ## remove the environments and caches
-	rm -rf $(VENV) .venv-oldest .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-oldest .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -54,6 +62,15 @@ $(VENV)/.installed-core: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@ $(VENV)/.installed-core
+
+.venv-bench/.installed: pyproject.toml bench/peers/requirements.txt bench/peers/requirements-tracing.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check -e '.[tokens]' -r bench/peers/requirements.txt
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check -e '.[tokens]' -r bench/peers/requirements.txt \
+		-r bench/peers/requirements-tracing.txt || echo 'the tracing peers do not install here: reported as absent'
+	if command -v cargo >/dev/null; then cargo build --quiet --release --manifest-path bench/peers/rust/Cargo.toml; \
+		else echo 'no cargo here: the Rust peer is reported as absent'; fi
+	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'

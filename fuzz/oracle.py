@@ -8,10 +8,13 @@ from unittest import mock
 
 from memtally.events import USE, RecordSnapshot, UsageEvent, encode_event
 from memtally.ledger import decode
+from memtally.ledger.bulk import ID_AT
 from memtally.ledger.decode import decode_line, what_is_wrong
 from memtally.ledger.reader import ReadCounts, iter_lines, read_events
 from memtally.ledger.seen import SeenEvents
-from memtally.report.tally import Tally, tally_events
+from memtally.report.counting import PieceCounter
+from memtally.report.each import add_each
+from memtally.report.tally import Tally
 
 __all__ = ["check"]
 
@@ -49,19 +52,31 @@ def check(data: bytes) -> None:
             assert (again, is_damaged) == ([event], False), "an event survives its own line"
     assert (counts.damaged_lines, counts.recovered_events) == (damaged, recovered), "damage is counted once"
     _check_figures(events)
+    _check_bulk(whole, events, counts)
 
 
 def _check_figures(events: list[UsageEvent]) -> None:
-    forwards = tally_events(lambda: events, Tally)
-    backwards = tally_events(lambda: events[::-1], Tally)
-    twice = tally_events(lambda: events * 2, Tally)
+    forwards = add_each(lambda: events, Tally)
+    backwards = add_each(lambda: events[::-1], Tally)
+    twice = add_each(lambda: events * 2, Tally)
     for other in (backwards, twice):
-        assert other.records == forwards.records, "figures depend neither on order nor on repetition"
-        assert other.period == forwards.period
-        assert other.sources == forwards.sources
+        assert other.cells == forwards.cells, "figures depend neither on order nor on repetition"
+        assert other.counted == forwards.counted
         assert other.conflicts == forwards.conflicts
     assert twice.duplicates == forwards.duplicates + len(events)
     seen = SeenEvents()
     met = [seen.meet(event) for event in events]
     assert met.count("duplicate") == forwards.duplicates
     assert met.count("conflict") == forwards.conflicts
+
+
+def _check_bulk(whole: bytes, events: list[UsageEvent], counts: ReadCounts) -> None:
+    plain, counter = Tally(), PieceCounter(Tally())
+    for event in events:
+        plain.add(event)
+    counted = counter.add(whole)
+    counter.finish()
+    assert counter.tally == plain, "many lines at a time count like one by one"
+    assert counter.counts == counts
+    ids = [*(event_id[ID_AT].decode() for event_id in counted.ids), *counted.others]
+    assert sorted(ids) == sorted(event.id for event in events)

@@ -14,6 +14,7 @@ from memtally.events import normal_slug
 from memtally.report import UsageReport
 from memtally.report.build import microseconds, open_source, report_of
 from memtally.report.formats import SORTS, Options, format_module
+from memtally.report.sharing import available_processes
 from memtally.report.tally import Filters
 from memtally.report.timeline import days_of
 
@@ -73,7 +74,7 @@ def show(record: str, **given: Any) -> None:
     with open_source(given["workspace"], given["logs"] or None) as source:
         key = (kind, normal_slug(slug))
         filters, options, now = _settings(given)
-        made = report_of(source, filters, sessions=True, now=now)
+        made = report_of(source, filters, sessions=True, now=now, processes=available_processes())
         usage = made.get(*key)
         if usage is None:
             raise InvalidValueError(
@@ -94,7 +95,14 @@ def _build(
 ) -> tuple[UsageReport, Options]:
     filters, options, now = _settings(given, sort=sort, everything=everything)
     with open_source(given["workspace"], given["logs"] or None) as source:
-        return report_of(source, filters, sessions=given.get("sessions", False), now=now), options
+        made = report_of(
+            source,
+            filters,
+            sessions=given.get("sessions", False),
+            now=now,
+            processes=available_processes(),
+        )
+        return made, options
 
 
 def _settings(

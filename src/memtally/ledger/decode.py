@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import date
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -17,8 +18,21 @@ from memtally.errors import InvalidValueError
 from memtally.events import RecordSnapshot, UsageEvent, normal_slug, well_formed
 from memtally.ledger import otlp
 
-__all__ = ["MAX_TIME", "MIN_TIME", "decode_line", "event_from_fields", "parse_time", "what_is_wrong"]
+__all__ = [
+    "MAX_TIME",
+    "MIN_TIME",
+    "SizedTail",
+    "Tail",
+    "decode_line",
+    "decode_sized_tails",
+    "decode_tails",
+    "event_from_fields",
+    "parse_time",
+    "shape_of",
+    "what_is_wrong",
+]
 
+_T = TypeVar("_T")
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -32,6 +46,37 @@ class _Record(msgspec.Struct, gc=False):
     injected_tokens_estimate: _Count | None = None
     content_hash: str | None = None
     partial: bool | None = None
+
+
+class _KnownRecord(_Record, gc=False, forbid_unknown_fields=True):
+    pass
+
+
+class Tail(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """What stands in a canonical line from ``"event"`` on, and nothing else."""
+
+    event: _Text
+    source: str | None = None
+    actor: str | None = None
+    host: str | None = None
+    tokenizer: str | None = None
+    records: list[_KnownRecord] = []
+
+
+class _SizedRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    kind: _Text
+    slug: _Text
+    file_bytes: _Count
+    file_tokens_estimate: _Count
+
+
+class SizedTail(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The most frequent form of a tail: every record has its two sizes and no other figure."""
+
+    event: _Text
+    source: _Text
+    records: list[_SizedRecord]
+    tokenizer: _Text | None = None
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -51,6 +96,8 @@ class _Line(msgspec.Struct, gc=False):
 
 
 _decoder = msgspec.json.Decoder(_Line)
+_tail_decoder = msgspec.json.Decoder(Tail)
+_sized_decoder = msgspec.json.Decoder(SizedTail)
 # ValueError holds UnicodeDecodeError; the others come from what stands in OTLP where it should not
 _BAD = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError, OSError)
 
@@ -91,10 +138,46 @@ def _events_of(value: object) -> tuple[list[UsageEvent], bool]:
     return found, damaged
 
 
-def _event(line: _Line) -> UsageEvent:
+def decode_tails(tails: Sequence[bytes]) -> list[Tail]:
+    """What some lines' tails (``,"event":...``) say, in order. Raises ``ValueError`` if one is strange."""
+    return _each(_tail_decoder.decode_lines(_as_objects(tails)), len(tails))
+
+
+def decode_sized_tails(tails: Sequence[bytes]) -> list[SizedTail]:
+    """The same for tails of the most frequent form only."""
+    return _each(_sized_decoder.decode_lines(_as_objects(tails)), len(tails))
+
+
+def _as_objects(tails: Sequence[bytes]) -> bytes:
+    return b"{" + b"{".join([tail[1:] for tail in tails]) if tails else b""
+
+
+def _each(found: list[_T], number: int) -> list[_T]:
+    # one that lacks its end would need "event" as a field inside it, which none has: so each line has
+    # its own value at least, and with as many values as lines just that one
+    if len(found) != number:
+        raise ValueError("more values than lines")
+    return found
+
+
+def shape_of(tail: Tail) -> UsageEvent:
+    """The event that a tail describes, without what its head says."""
+    return UsageEvent(
+        "",
+        None,
+        well_formed(tail.event),
+        well_formed(tail.source or "unknown"),
+        _snapshots(tail.records),
+        actor=well_formed(tail.actor or "agent"),
+        host=tail.host,
+        tokenizer=tail.tokenizer,
+    )
+
+
+def _snapshots(listed: Sequence[_Record]) -> tuple[RecordSnapshot, ...]:
     records: list[RecordSnapshot] = []
     seen: set[tuple[str, str]] = set()
-    for record in line.records:
+    for record in listed:
         kind, slug = well_formed(record.kind), normal_slug(record.slug)
         if (kind, slug) in seen:
             continue  # a record appears in one read operation at most once
@@ -111,12 +194,16 @@ def _event(line: _Line) -> UsageEvent:
                 record.partial is True,
             )
         )
+    return tuple(records)
+
+
+def _event(line: _Line) -> UsageEvent:
     return UsageEvent(
         well_formed(line.id).lower(),
         parse_time(line.occurred_at),
         well_formed(line.event),
         well_formed(line.source or "unknown"),
-        tuple(records),
+        _snapshots(line.records),
         session_id=well_formed(line.session_id or line.segment_id or "") or None,
         trace_id=line.trace_id,
         span_id=line.span_id,

@@ -11,6 +11,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 _BLOCK = 1_048_576
+_FIRST_LOOK = 65_536
 _ATTEMPTS = 100
 _SETTLING_SECONDS = 0.5
 _KEPT_OPEN = 100
@@ -85,6 +87,14 @@ class OpenLogs:
         """
         return self._files[number].lines()
 
+    def pieces(self, number: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """The whole lines that begin in a range of bytes of one of the ``files``, many at a time.
+
+        Each piece with its byte offset. Ranges side by side give each line once. Processes forked off
+        may read at the same time.
+        """
+        return self._files[number].pieces(start, end)
+
     def read(self, counts: ReadCounts) -> Iterator[UsageEvent]:
         """The events, file by file, line by line; adds what else it meets to ``counts``."""
         for file in self._files:
@@ -112,16 +122,26 @@ class _File:
             self._stream, self.size, self._again = copy, copy.tell(), False
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
+        with self._opened() as stream:
+            stream.seek(0)
+            yield from iter_lines(stream, self.size)
+
+    def pieces(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        with self._opened() as stream:
+            yield from _pieces(lambda offset, size: _read_at(stream, offset, size), start, end, self.size)
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        """The file to read from; what goes wrong meanwhile names it."""
         try:
             if self._stream is not None:
-                self._stream.seek(0)
-                yield from iter_lines(self._stream, self.size)
+                yield self._stream
                 return
             with open(self.path, "rb", buffering=0, opener=_open_without_hanging) as stream:
                 status = os.fstat(stream.fileno())
                 if (status.st_dev, status.st_ino, status.st_ctime_ns) != (*self.identity, self._changed):
                     raise LogReadError(self.path, "changed while it was read", "try again")
-                yield from iter_lines(stream, self.size)
+                yield stream
         except OSError as error:
             raise _unreadable(self.path, error) from None
 
@@ -236,6 +256,57 @@ def iter_lines(stream: BinaryIO, size: int | None = None) -> Iterator[tuple[int,
         held += len(rest)
     if held:
         yield offset, b"".join(parts)[:MAX_LINE]
+
+
+def _pieces(
+    read: Callable[[int, int], bytes], start: int, end: int, size: int
+) -> Iterator[tuple[int, bytes]]:
+    """Whole lines that begin between two places, from ``read(offset, size)``; see ``iter_lines``."""
+    at = start if start == 0 else _behind_newline(read, start - 1, end, size)
+    while at < end:
+        data = read(at, min(_BLOCK, size - at))
+        if not data:
+            return  # cut off meanwhile
+        # the last line of ours is the one that holds the byte before the end
+        last = data.find(b"\n", end - at - 1) if len(data) >= end - at else -1
+        cut = (last if last >= 0 else data.rfind(b"\n", 0, max(end - at - 1, 0))) + 1
+        if cut == 0:
+            data, following = _long_line(read, at, data, size)
+        else:
+            data, following = data[:cut], at + cut
+        yield at, data
+        at = following
+
+
+def _behind_newline(read: Callable[[int, int], bytes], at: int, end: int, size: int) -> int:
+    while at < end:
+        data = read(at, min(_FIRST_LOOK, size - at))
+        place = data.find(b"\n")
+        if place >= 0 or not data:
+            return at + place + 1 if data else end
+        at += len(data)
+    return end
+
+
+def _long_line(read: Callable[[int, int], bytes], at: int, data: bytes, size: int) -> tuple[bytes, int]:
+    """One line that is longer than a block, cut at ``MAX_LINE``, and where the next one begins."""
+    parts, held = [data], len(data)
+    while held < size - at:
+        more = read(at + held, min(_BLOCK, size - at - held))
+        place = more.find(b"\n")
+        if held < MAX_LINE:
+            parts.append(more[: place + 1] if place >= 0 else more)
+        held += place + 1 if place >= 0 else len(more)
+        if place >= 0 or not more:
+            break
+    return b"".join(parts)[:MAX_LINE], at + held
+
+
+def _read_at(stream: BinaryIO, offset: int, size: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(stream.fileno(), size, offset)
+    stream.seek(offset)
+    return stream.read(size)
 
 
 def _open_without_hanging(path: str, flags: int) -> int:

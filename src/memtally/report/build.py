@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from memtally.config import Config
 from memtally.errors import InvalidValueError
-from memtally.events import UsageEvent
 from memtally.inventory import Inventory, InventoryRecord, scan
 from memtally.ledger.decode import MAX_TIME, MIN_TIME
 from memtally.ledger.reader import OpenLogs, ReadCounts, open_logs, open_segments
+from memtally.report.bulk import count
 from memtally.report.model import Coverage, InventoryState, LogState, RecordUsage, SourceCoverage, UsageReport
-from memtally.report.tally import Filters, RecordTally, Span, Tally, tally_events
+from memtally.report.sessions import SessionCounts, count_sessions
+from memtally.report.tally import Filters, Latest, RecordTally, Span, Tally
 from memtally.workspace import Workspace, find_workspace
 
 __all__ = ["LogSource", "build_report", "microseconds", "moment", "open_source", "report_of"]
@@ -33,12 +34,15 @@ def build_report(
     sources: Iterable[str] | None = None,
     sessions: bool = False,
     now: datetime | None = None,
+    processes: int = 1,
 ) -> UsageReport:
     """The figures per record, from a workspace's usage log or from explicit ``logs``.
 
     ``since`` (inclusive) and ``until`` (exclusive) limit the period; naive times are UTC. ``kinds``
     and ``sources`` limit what is counted per record. ``sessions``: also count sessions and coalesced
     uses per record, which takes memory for each use. ``now``: the time the report is made for.
+    ``processes``: how many may share the work on a large log; others than this one are forked, unless this
+    one has several threads.
 
     Explicit logs are joined with the inventory of an explicit ``workspace`` only. A workspace without a
     log gives an empty report whose coverage says so. Raises ``LogReadError`` for an explicit log that is
@@ -51,7 +55,7 @@ def build_report(
         sources=None if sources is None else frozenset(_listed("sources", sources)),
     )
     with open_source(workspace, logs) as source:
-        return report_of(source, filters, sessions=sessions, now=now)
+        return report_of(source, filters, sessions=sessions, now=now, processes=processes)
 
 
 def report_of(
@@ -61,17 +65,18 @@ def report_of(
     sessions: bool = False,
     now: datetime | None = None,
     join: bool = True,
+    processes: int = 1,
 ) -> UsageReport:
     """The report over an open source; see ``build_report``. ``join=False``: without the inventory."""
     moment_now = _aware(now) if now is not None else datetime.now(UTC)
     config = source.config
 
     def make() -> Tally:
-        return Tally(
-            filters=filters, now=microseconds(moment_now), aliases=config.aliases, with_sessions=sessions
-        )
+        return Tally(now=microseconds(moment_now), aliases=config.aliases, period=filters)
 
-    tally = tally_events(source.read, make)
+    survey = count(source.logs, make, processes)
+    tallied = survey.tally.figures(filters.kinds, filters.sources)
+    counted = count_sessions(source.logs, make(), filters) if sessions else None
     inventory = (
         scan(source.place, config, now=moment_now.timestamp()) if source.place and join else Inventory()
     )
@@ -83,14 +88,14 @@ def report_of(
         records=tuple(
             _usage(
                 key,
-                tally.records.get(key),
+                tallied.get(key),
                 found.get(key),
                 inventory.complete and key[0] in covered,
-                sessions,
+                None if counted is None else counted.get(key, SessionCounts()),
             )
-            for key in sorted(tally.records.keys() | found.keys())
+            for key in sorted(tallied.keys() | found.keys())
         ),
-        coverage=_coverage(config, tally, source, inventory.complete),
+        coverage=_coverage(survey.tally, survey.counts, source, inventory.complete),
         generated_at=moment_now,
         limited=filters.sources is not None,
         aliases=config.aliases,
@@ -99,23 +104,17 @@ def report_of(
 
 @dataclass(slots=True)
 class LogSource:
-    """What a report is read from. Use it as a context manager; ``counts`` are those of the last reading."""
+    """What a report is read from. Use it as a context manager."""
 
     place: Workspace | None
     config: Config
     logs: OpenLogs
-    counts: ReadCounts = field(default_factory=ReadCounts)
 
     def __enter__(self) -> LogSource:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.logs.__exit__()
-
-    def read(self) -> Iterable[UsageEvent]:
-        """The events, from the start."""
-        self.counts = ReadCounts()
-        return self.logs.read(self.counts)
 
 
 def open_source(
@@ -155,63 +154,62 @@ def moment(microseconds: int | None) -> datetime | None:
 
 
 def _usage(
-    key: Key, tally: RecordTally | None, found: InventoryRecord | None, covered: bool, sessions: bool
+    key: Key,
+    tally: RecordTally | None,
+    found: InventoryRecord | None,
+    covered: bool,
+    sessions: SessionCounts | None,
 ) -> RecordUsage:
     tally = tally or RecordTally()
-    measured = tally.exposures.events - tally.unmeasured
+    figures = tally.every
+    measured = tally.exposures.events - figures.unmeasured
     return RecordUsage(
         kind=key[0],
         slug=key[1],
         use_count=tally.uses.events,
-        last_used_at=moment(tally.uses.last),
+        last_used_at=_moment_of(tally.uses.last),
         source_breakdown=dict(sorted(tally.sources.items())),
         resident_exposure_count=tally.exposures.events,
-        estimated_tokens_per_injection=tally.injection_tokens.value,
-        estimated_total_resident_exposure_tokens=tally.exposure_tokens,
-        file_bytes=tally.file_bytes.value,
-        file_tokens_estimate=tally.file_tokens.value,
-        first_used_at=moment(tally.uses.first),
+        estimated_tokens_per_injection=_value(figures.injection_tokens),
+        estimated_total_resident_exposure_tokens=figures.tokens,
+        file_bytes=_value(figures.file_bytes),
+        file_tokens_estimate=_value(figures.file_tokens),
+        first_used_at=_moment_of(tally.uses.first),
         maintenance_use_count=tally.maintenance,
-        last_exposed_at=moment(tally.exposures.last),
-        mean_tokens_per_injection=tally.exposure_tokens / measured if measured else None,
-        unmeasured_exposure_count=tally.unmeasured,
-        session_count=_session_count(tally) if sessions else None,
-        coalesced_use_count=_coalesced(tally) if sessions else None,
+        last_exposed_at=_moment_of(tally.exposures.last),
+        mean_tokens_per_injection=figures.tokens / measured if measured else None,
+        unmeasured_exposure_count=figures.unmeasured,
+        session_count=None if sessions is None else sessions.sessions,
+        coalesced_use_count=None if sessions is None else sessions.coalesced_uses,
         resident=None if found is None else found.resident,
         status="present" if found is not None else "missing" if covered else "unknown",
         age_days=None if found is None else found.age_days,
-        tokenizers=tuple(sorted(tally.tokenizers)),
+        tokenizers=tuple(sorted(figures.tokenizers)),
         user_level=key[1].startswith("~/") or (found is not None and found.user_level),
     )
 
 
-def _session_count(tally: RecordTally) -> int:
-    return len({session for _, _, session in tally.moments if session is not None})
+def _value(latest: Latest | None) -> int | None:
+    return None if latest is None else latest[2]
 
 
-def _coalesced(tally: RecordTally) -> int:
-    """Uses with consecutive ones of one session taken as one; a use without a session stands alone."""
-    runs, before = 0, None
-    for _, _, session in sorted(tally.moments, key=lambda m: (m[0], m[1])):
-        runs += session is None or session != before
-        before = session
-    return runs
+def _moment_of(stamp: str) -> datetime | None:
+    return datetime.fromisoformat(stamp) if stamp else None
 
 
-def _coverage(config: Config, tally: Tally, source: LogSource, complete: bool) -> Coverage:
-    counts = source.counts
-    met = tally.period.events + tally.searches + tally.unknown
+def _coverage(tally: Tally, counts: ReadCounts, source: LogSource, complete: bool) -> Coverage:
+    span, sources = tally.span, tally.sources
+    met = span.events + tally.searches + tally.unknown
     state: LogState = "no_log" if not source.logs else "ok" if met or counts.damaged_lines else "empty"
-    expected = config.sources
     return Coverage(
         log_state=state,
         inventory_state=_inventory_state(source, complete),
-        first_event_at=moment(tally.period.first),
-        last_event_at=moment(tally.period.last),
-        events=tally.period.events,
+        first_event_at=_moment_of(span.first),
+        last_event_at=_moment_of(span.last),
+        events=span.events,
         sessions=len(tally.sessions),
-        sources={name: _source_coverage(span) for name, span in sorted(tally.sources.items())},
-        silent_sources=tuple(sorted(set(expected) - tally.sources.keys())),
+        sources={name: _source_coverage(span) for name, span in sources.items()},
+        silent_sources=tuple(sorted(set(source.config.sources) - sources.keys())),
         damaged_lines=counts.damaged_lines,
         recovered_events=counts.recovered_events,
         duplicate_events=tally.duplicates,
@@ -233,4 +231,4 @@ def _inventory_state(source: LogSource, complete: bool) -> InventoryState:
 
 
 def _source_coverage(span: Span) -> SourceCoverage:
-    return SourceCoverage(span.events, moment(span.first), moment(span.last))
+    return SourceCoverage(span.events, _moment_of(span.first), _moment_of(span.last))

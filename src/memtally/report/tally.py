@@ -1,25 +1,31 @@
 """From events to figures: pure, in one pass, independent of order, splitting and repetition.
 
-An event id counts once. The first pass adds up every id's first appearance; ids that came back with
-other content are set aside and settled in a second pass: of several versions of one event the earlier
-by (time, bytes) counts.
+Everything that a log adds up to is kept in cells, one for each record, kind of event, source and
+maintenance or not; what a report wants to see is picked from them afterwards (``figures``). Times are
+kept as the text that the log holds, RFC 3339 in UTC with six fraction digits: such texts compare like the
+times they name, and the empty text stands for none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent, encode_event, is_search_source
-from memtally.ledger.seen import SeenEvents
+import msgspec
 
-__all__ = ["CLOCK_SKEW", "Filters", "RecordTally", "Span", "Tally", "tally_events"]
+from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent, format_time, is_search_source
+from memtally.ledger.decode import MAX_TIME, MIN_TIME
+
+__all__ = ["CLOCK_SKEW", "Cell", "Filters", "RecordTally", "Span", "Tally"]
 
 Key = tuple[str, str]
+CellKey = tuple[str, str, str, str, bool]
+"""Kind, slug, event, source, whether for maintenance."""
+Latest = tuple[str, str, int]
+"""Time, event id and value: the latest is the greatest. An undated one holds only until a dated one comes."""
+
 CLOCK_SKEW = 86_400 * 1_000_000
 """Microseconds by which a clock may run ahead; a later time has no say in any date."""
-UNDATED = -(2**63)
-"""Before every time: what an undated event says of a size holds only until a dated one says more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,70 +37,97 @@ class Filters:
     kinds: frozenset[str] | None = None
     sources: frozenset[str] | None = None
 
-    def holds_time(self, stamp: int | None) -> bool:
-        """Whether a time lies in the period; an undated event lies in no period but the unlimited one."""
-        if self.since is None and self.until is None:
-            return True
-        if stamp is None:
-            return False
-        return (self.since is None or stamp >= self.since) and (self.until is None or stamp < self.until)
+    @property
+    def unlimited(self) -> bool:
+        """Whether every time lies in the period, also none at all."""
+        return self.since is None and self.until is None
 
 
-@dataclass(slots=True)
-class Span:
+class Span(msgspec.Struct, array_like=True):
     """A number of events and the dated ones' first and last time."""
 
     events: int = 0
-    first: int | None = None
-    last: int | None = None
+    first: str = ""
+    last: str = ""
 
-    def add(self, stamp: int | None) -> None:
-        self.events += 1
-        if stamp is not None:
-            self.first = stamp if self.first is None else min(self.first, stamp)
-            self.last = stamp if self.last is None else max(self.last, stamp)
+    def add(self, number: int, first: str, last: str) -> None:
+        """Add events of which the dated ones lie between two times."""
+        self.events += number
+        if first and (not self.first or first < self.first):
+            self.first = first
+        if last > self.last:
+            self.last = last
+
+    def join(self, other: Span) -> None:
+        """Add what another one holds."""
+        self.add(other.events, other.first, other.last)
 
 
-@dataclass(slots=True)
-class Latest:
-    """The value of the latest event that had one; ties are settled by event id."""
+class Cell(msgspec.Struct, array_like=True):
+    """The running figures of one record by one route. ``tokens``: estimated, over the measured exposures."""
 
-    value: int | None = None
-    at: tuple[int, str] = (UNDATED, "")
+    span: Span = msgspec.field(default_factory=Span)
+    tokens: int = 0
+    unmeasured: int = 0
+    file_bytes: Latest | None = None
+    file_tokens: Latest | None = None
+    injection_tokens: Latest | None = None
+    tokenizers: frozenset[str] = frozenset()
 
-    def offer(self, value: int | None, at: tuple[int, str]) -> None:
-        if value is not None and at >= self.at:
-            self.value, self.at = value, at
+    def join(self, other: Cell) -> None:
+        """Add what another one holds."""
+        self.span.join(other.span)
+        self.tokens += other.tokens
+        self.unmeasured += other.unmeasured
+        self.file_bytes = _later(self.file_bytes, other.file_bytes)
+        self.file_tokens = _later(self.file_tokens, other.file_tokens)
+        self.injection_tokens = _later(self.injection_tokens, other.injection_tokens)
+        self.tokenizers |= other.tokenizers
+
+    def measure(
+        self, snapshot: RecordSnapshot, shape: UsageEvent, number: int, last: str, last_id: str
+    ) -> None:
+        """Add the sizes that so many events give, of which the latest is ``last_id`` at ``last``."""
+        cost = snapshot.cost_tokens
+        if snapshot.file_bytes is not None:
+            self.file_bytes = _later(self.file_bytes, (last, last_id, snapshot.file_bytes))
+        if snapshot.file_tokens_estimate is not None:
+            self.file_tokens = _later(self.file_tokens, (last, last_id, snapshot.file_tokens_estimate))
+        if shape.event == EXPOSURE:
+            if cost is None:
+                self.unmeasured += number
+            else:
+                self.tokens += number * cost
+                self.injection_tokens = _later(self.injection_tokens, (last, last_id, cost))
+        has_figure = cost is not None or snapshot.file_tokens_estimate is not None
+        if shape.tokenizer is not None and has_figure and shape.tokenizer not in self.tokenizers:
+            self.tokenizers |= {shape.tokenizer}
 
 
 @dataclass(slots=True)
 class RecordTally:
-    """The running figures of one record."""
+    """The figures of one record, over the cells that a report is about."""
 
     uses: Span = field(default_factory=Span)
     sources: dict[str, int] = field(default_factory=dict)
     maintenance: int = 0
     exposures: Span = field(default_factory=Span)
-    exposure_tokens: int = 0
-    unmeasured: int = 0
-    file_bytes: Latest = field(default_factory=Latest)
-    file_tokens: Latest = field(default_factory=Latest)
-    injection_tokens: Latest = field(default_factory=Latest)
-    tokenizers: set[str] = field(default_factory=set)
-    moments: list[tuple[int, str, str | None]] = field(default_factory=list)
+    every: Cell = field(default_factory=Cell)
 
 
 @dataclass(slots=True)
 class Tally:
-    """Everything the events of a log add up to."""
+    """Everything the events of a log add up to.
 
-    filters: Filters = field(default_factory=Filters)
+    ``now``: microseconds since the epoch. ``aliases``: older names of records. ``period``: only events
+    whose time lies in it are counted. ``counted`` says per event, source and maintenance what was.
+    """
+
     now: int = 0
     aliases: Mapping[Key, Key] = field(default_factory=dict)
-    with_sessions: bool = False
-    records: dict[Key, RecordTally] = field(default_factory=dict)
-    period: Span = field(default_factory=Span)
-    sources: dict[str, Span] = field(default_factory=dict)
+    period: Filters = field(default_factory=Filters)
+    cells: dict[CellKey, Cell] = field(default_factory=dict)
+    counted: dict[tuple[str, str, bool], Span] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
     duplicates: int = 0
     conflicts: int = 0
@@ -102,102 +135,166 @@ class Tally:
     unknown: int = 0
     skewed: int = 0
     undated: int = 0
-    maintenance: int = 0
+
+    @property
+    def horizon(self) -> str:
+        """The latest time that is not in the future."""
+        return stamp_of(min(self.now + CLOCK_SKEW, MAX_TIME))
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """The period as texts: the first time that lies in it, and the first behind it."""
+        since, until = self.period.since, self.period.until
+        return "" if since is None else stamp_of(since), "~" if until is None else stamp_of(until)
+
+    def holds(self, stamp: str) -> bool:
+        """Whether a time lies in the period; an undated event lies in no period but the unlimited one."""
+        if self.period.unlimited:
+            return True
+        first, end = self.bounds
+        return stamp != "" and first <= stamp < end
 
     def add(self, event: UsageEvent) -> None:
         """Count one event; the caller sees to it that it is met once."""
-        filters, stamp = self.filters, event.occurred_at
-        if not filters.holds_time(stamp):
+        stamp = "" if event.occurred_at is None else stamp_of(event.occurred_at)
+        if not self.holds(stamp):
             return
-        if event.event not in (USE, EXPOSURE):
-            self.unknown += 1
-            return
-        if event.event == USE and is_search_source(event.source):
-            self.searches += 1
-            return
-        dated: int | None = stamp
-        if stamp is None:
-            self.undated += 1
-        elif stamp > self.now + CLOCK_SKEW:
-            self.skewed += 1
-            dated = None  # a clock that runs ahead has no say in any date
-        self.period.add(dated)
-        self.sources.setdefault(event.source, Span()).add(dated)
-        if event.actor == "maintenance":
-            self.maintenance += 1
-        elif event.session_id is not None:
-            self.sessions.add(event.session_id)
-        if filters.sources is not None and event.source not in filters.sources:
-            return
-        seen: set[Key] = set()
-        for snapshot in event.records:
-            key = self.aliases.get(snapshot.key, snapshot.key)
-            # two names of one record in one read operation are one read
-            if key not in seen and (filters.kinds is None or key[0] in filters.kinds):
-                seen.add(key)
-                self._add_record(key, snapshot, event, dated)
+        dated = stamp
+        if is_counted(event):
+            if not stamp:
+                self.undated += 1
+            elif stamp > self.horizon:
+                self.skewed += 1
+                dated = ""  # a clock that runs ahead has no say in any date
+            if event.session_id is not None and event.actor != "maintenance":
+                self.sessions.add(event.session_id)
+        self.add_all(event, 1, dated, dated, event.id)
 
-    def _add_record(self, key: Key, snapshot: RecordSnapshot, event: UsageEvent, dated: int | None) -> None:
-        record = self.records.get(key)
-        if record is None:
-            record = self.records[key] = RecordTally()
-        at = (dated if dated is not None else UNDATED, event.id)
-        record.file_bytes.offer(snapshot.file_bytes, at)
-        record.file_tokens.offer(snapshot.file_tokens_estimate, at)
-        cost = snapshot.cost_tokens
-        if event.tokenizer is not None and (cost is not None or snapshot.file_tokens_estimate is not None):
-            record.tokenizers.add(event.tokenizer)
-        if event.event == EXPOSURE:
-            record.exposures.add(dated)
-            if cost is None:
-                record.unmeasured += 1
+    def add_all(self, shape: UsageEvent, number: int, first: str, last: str, last_id: str) -> None:
+        """Count so many events that differ only in id, time and session.
+
+        Their times lie between ``first`` and ``last``, and the latest of them by (time, id) is ``last_id``.
+        """
+        if not is_counted(shape):
+            if shape.event == USE:
+                self.searches += number
             else:
-                record.exposure_tokens += cost
-                record.injection_tokens.offer(cost, at)
-        elif event.actor == "maintenance":
-            record.maintenance += 1
-        else:
-            record.uses.add(dated)
-            record.sources[event.source] = record.sources.get(event.source, 0) + 1
-            if self.with_sessions:
-                record.moments.append((dated or 0, event.id, event.session_id))
+                self.unknown += number
+            return
+        maintenance = shape.actor == "maintenance"
+        route = (shape.event, shape.source, maintenance)
+        span = self.counted.get(route)
+        if span is None:
+            span = self.counted[route] = Span()
+        span.add(number, first, last)
+        seen: set[Key] = set()
+        for snapshot in shape.records:
+            key = self.aliases.get(snapshot.key, snapshot.key)
+            if key not in seen:  # two names of one record in one read operation are one read
+                seen.add(key)
+                cell = self.cell((*key, *route))
+                cell.span.add(number, first, last)
+                cell.measure(snapshot, shape, number, last, last_id)
+
+    def cell(self, key: CellKey) -> Cell:
+        """The cell of that key, a new one where there is none."""
+        found = self.cells.get(key)
+        if found is None:
+            found = self.cells[key] = Cell()
+        return found
+
+    def join(self, other: Tally) -> None:
+        """Add what another tally of the same settings has counted of other events."""
+        for key, cell in other.cells.items():
+            self.cell(key).join(cell)
+        for route, span in other.counted.items():
+            self.counted.setdefault(route, Span()).join(span)
+        self.sessions |= other.sessions
+        self.duplicates += other.duplicates
+        self.conflicts += other.conflicts
+        self.searches += other.searches
+        self.unknown += other.unknown
+        self.skewed += other.skewed
+        self.undated += other.undated
+
+    def take_back(self, again: Tally) -> None:
+        """Take back events that were counted here more than once, so often as ``again`` holds them.
+
+        Times, sessions and latest sizes stay: the first of the same events has set the same.
+        """
+        for key, cell in again.cells.items():
+            mine = self.cells[key]
+            mine.span.events -= cell.span.events
+            mine.tokens -= cell.tokens
+            mine.unmeasured -= cell.unmeasured
+        for route, span in again.counted.items():
+            self.counted[route].events -= span.events
+        self.searches -= again.searches
+        self.unknown -= again.unknown
+        self.skewed -= again.skewed
+        self.undated -= again.undated
+
+    # -- what a report picks from it -----------------------------------------------------------------
+
+    @property
+    def span(self) -> Span:
+        """All that was counted."""
+        return _joined(self.counted.values())
+
+    @property
+    def sources(self) -> dict[str, Span]:
+        """What was counted, by source."""
+        names = sorted({source for _, source, _ in self.counted})
+        return {
+            name: _joined(span for (_, source, _), span in self.counted.items() if source == name)
+            for name in names
+        }
+
+    @property
+    def maintenance(self) -> int:
+        """How many of the counted events are maintenance's."""
+        return sum(span.events for (_, _, maintenance), span in self.counted.items() if maintenance)
+
+    def figures(
+        self, kinds: frozenset[str] | None = None, sources: frozenset[str] | None = None
+    ) -> dict[Key, RecordTally]:
+        """The figures per record, over these kinds and sources only."""
+        found: dict[Key, RecordTally] = {}
+        for (kind, slug, event, source, maintenance), cell in self.cells.items():
+            if (kinds is not None and kind not in kinds) or (sources is not None and source not in sources):
+                continue
+            record = found.get((kind, slug))
+            if record is None:
+                record = found[kind, slug] = RecordTally()
+            record.every.join(cell)
+            if event == EXPOSURE:
+                record.exposures.join(cell.span)
+            elif maintenance:
+                record.maintenance += cell.span.events
+            else:
+                record.uses.join(cell.span)
+                record.sources[source] = record.sources.get(source, 0) + cell.span.events
+        return found
 
 
-def tally_events(read: Callable[[], Iterable[UsageEvent]], make: Callable[[], Tally]) -> Tally:
-    """Count the events that ``read()`` gives, each id once, into a tally from ``make()``.
-
-    Both are called a second time if one id was met with different contents.
-    """
-    tally, seen = make(), SeenEvents()
-    for event in read():
-        met = seen.meet(event)
-        if met == "new":
-            tally.add(event)
-        elif met == "duplicate":
-            tally.duplicates += 1
-    return _settle(read(), make(), seen.conflicting) if seen.conflicting else tally
+def is_counted(event: UsageEvent) -> bool:
+    """Whether such events count: not those of an unknown sort, nor searches that call themselves uses."""
+    return event.event == EXPOSURE or (event.event == USE and not is_search_source(event.source))
 
 
-def _settle(events: Iterable[UsageEvent], tally: Tally, conflicting: Set[str]) -> Tally:
-    """The same with the conflicting ids settled: the earlier version by (time, bytes) counts."""
-    seen = SeenEvents()
-    earliest: dict[str, tuple[tuple[bool, int, bytes], UsageEvent]] = {}
-    for event in events:
-        met = seen.meet(event)
-        if met == "duplicate":
-            tally.duplicates += 1
-        elif event.id not in conflicting:
-            tally.add(event)
-        else:
-            tally.conflicts += met == "conflict"
-            rank = _rank(event)
-            if event.id not in earliest or rank < earliest[event.id][0]:
-                earliest[event.id] = (rank, event)
-    for _, event in earliest.values():
-        tally.add(event)
-    return tally
+def stamp_of(microseconds: int) -> str:
+    """A time as the text that stands for it here; out of the years that can be written, the nearest."""
+    return format_time(min(max(microseconds, MIN_TIME), MAX_TIME))
 
 
-def _rank(event: UsageEvent) -> tuple[bool, int, bytes]:
-    # an undated version is later than any dated one
-    return (event.occurred_at is None, event.occurred_at or 0, encode_event(event))
+def _later(one: Latest | None, other: Latest | None) -> Latest | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
+
+
+def _joined(spans: Iterable[Span]) -> Span:
+    made = Span()
+    for span in spans:
+        made.join(span)
+    return made

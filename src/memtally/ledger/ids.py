@@ -1,0 +1,81 @@
+"""Event ids in sixteen bytes each: a UUID as it is, any other text by a hash of that length.
+
+Packed UUIDs compare like their texts, so version 7 ids stand in the order of their making.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import pairwise
+
+__all__ = ["SIZE", "is_timed", "pack_id", "pack_uuids", "repeated", "text_of", "unpacked"]
+
+SIZE = 16
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SAMPLED = 1_024
+_MOST_AT_ONCE = 131_072
+
+
+def pack_id(text: str) -> bytes:
+    """An event's id, packed."""
+    if _UUID.fullmatch(text):
+        return bytes.fromhex(text.replace("-", ""))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=SIZE).digest()
+
+
+def pack_uuids(texts: Iterable[bytes]) -> bytes:
+    """Many UUIDs in their canonical form, packed one behind the other."""
+    return bytes.fromhex(b"".join(texts).translate(None, b"-").decode())
+
+
+def text_of(packed: bytes) -> str:
+    """The UUID that was packed."""
+    digits = packed.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def is_timed(packed: bytes) -> bool:
+    """Whether this may be a version 7 UUID. A hash may look like one: it is then only asked for in vain."""
+    return packed[6] >> 4 == 7
+
+
+def unpacked(run: bytes) -> list[bytes]:
+    """The packed ids of a run, one by one."""
+    return [run[at : at + SIZE] for at in range(0, len(run), SIZE)]
+
+
+def repeated(runs: list[bytes]) -> Iterator[list[bytes]]:
+    """The ids that are more than once in all of these sorted runs together, in order, some at a time."""
+    samples = sorted(run[at : at + SIZE] for run in runs for at in range(0, len(run), SIZE * _SAMPLED))
+    bounds = samples[:: max(1, _MOST_AT_ONCE // _SAMPLED)][1:]
+    places = [0] * len(runs)
+    for bound in [*bounds, b""]:  # the last one: all the rest
+        some: list[bytes] = []
+        for number, run in enumerate(runs):
+            end = _place(run, bound) if bound else len(run)
+            if end > places[number]:
+                some += unpacked(run[places[number] : end])
+                places[number] = end
+        if len(set(some)) < len(some):
+            some.sort()
+            yield sorted({one for one, following in pairwise(some) if one == following})
+
+
+def holds_between(run: bytes, low: bytes, high: bytes) -> bool:
+    """Whether a sorted run holds an id from ``low`` to ``high``."""
+    at = _place(run, low)
+    return at < len(run) and run[at : at + SIZE] <= high
+
+
+def _place(run: bytes, packed: bytes) -> int:
+    """The offset of the first id in a sorted run that is not less."""
+    low, high = 0, len(run) // SIZE
+    while low < high:
+        middle = (low + high) // 2
+        if run[middle * SIZE : middle * SIZE + SIZE] < packed:
+            low = middle + 1
+        else:
+            high = middle
+    return low * SIZE

@@ -1,0 +1,198 @@
+"""Count pieces of logs into a tally, many lines at a time.
+
+A tail (see ``ledger.bulk``) is decoded when it is first met and counted from then on; the times and the
+latest id of its events are kept beside it, and go into the tally in the end. Lines that have no canonical form
+are decoded one by one. Whether an event was met before is not asked here: ``add`` tells the ids that it met,
+and ``report.repeats`` compares them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import compress
+from typing import NamedTuple
+
+from memtally.ledger.bulk import (
+    FIRST_TAIL_AT,
+    TIME_AT,
+    Columns,
+    columns,
+    session_of,
+    usual_tail_at,
+)
+from memtally.ledger.decode import SizedTail, Tail, decode_tails, shape_of
+from memtally.ledger.reader import ReadCounts, read_events
+from memtally.report.fresh import FreshTails
+from memtally.report.shapes import Shape, count_shapes
+from memtally.report.tally import Tally, stamp_of
+
+__all__ = ["Counted", "PieceCounter"]
+
+_MOST_SHAPES = 16_384
+"""Tails kept at a time; a log whose tails all differ must not fill the memory with them."""
+_MOST_MIDDLES = 4_096
+_FEW = 64
+_PAUSE = 16
+"""Pieces for which no tail is looked up after one in which most of them were new."""
+
+
+class Counted(NamedTuple):
+    """The ids of the events that a piece held, and the times between which its dated events lie.
+
+    ``ids``: those of canonical lines (see ``ID_AT``); in order, no two alike, where ``ascending``. ``odd``:
+    whether there were lines of another form.
+    """
+
+    ids: list[bytes]
+    ascending: bool
+    others: list[str]
+    odd: bool
+    first: str
+    last: str
+
+
+class PieceCounter:
+    """Counts into one tally; ``finish`` when all is added. ``left_out``: ids of events not to be counted."""
+
+    def __init__(self, tally: Tally, left_out: frozenset[str] = frozenset()) -> None:
+        self.tally = tally
+        self.counts = ReadCounts()
+        self._left_out = left_out
+        self._left_out_ids = {b'{"id":"' + event_id.encode() for event_id in left_out}
+        self._shapes: dict[bytes, Shape] = {}
+        self._middles: dict[bytes, str | None] = {}
+        self._tail_at = FIRST_TAIL_AT
+        self._fresh = FreshTails(tally)
+        self._pause = 0
+        since, until = tally.bounds
+        self._since, self._until, self._horizon = (
+            b'","occurred_at":"' + bound.encode() for bound in (since, until, tally.horizon + "~")
+        )
+
+    def add(self, piece: bytes) -> Counted:
+        """Count whole lines; what they held."""
+        found = columns(piece, self._tail_at)
+        self._look_up(found)
+        ids, ascending = found.ids, found.ascending
+        found.order()
+        times = [found.times[0][TIME_AT].decode(), found.times[-1][TIME_AT].decode()] if ids else []
+        self._narrow(found)
+        self._count(found)
+        others = []
+        for event in read_events((line.rstrip(b"\n") for line in found.other), self.counts):
+            others.append(event.id)
+            if event.occurred_at is not None:
+                times.append(stamp_of(event.occurred_at))
+            if event.id not in self._left_out:
+                self.tally.add(event)
+        return Counted(
+            ids, ascending, others, bool(found.other), min(times, default=""), max(times, default="")
+        )
+
+    def finish(self) -> None:
+        """Put all that was counted into the tally."""
+        self._forget(keep=set())
+        self._fresh.finish()
+
+    def _forget(self, keep: set[bytes]) -> None:
+        for tail in self._shapes.keys() - keep:
+            self._shapes.pop(tail).put_into(self.tally)
+
+    def _look_up(self, found: Columns) -> None:
+        """Find out what tails and middles mean; lines where one of them is strange go to the others."""
+        strange: set[int] = set()
+        if self._pause:
+            self._pause -= 1
+            self._fresh.look_up(found)
+        else:
+            found.meanings = list(map(self._shapes.get, found.tails))
+        if None in found.meanings:
+            strange = self._learn(found)
+        new = set(found.middles).difference(self._middles)
+        if new:
+            strange |= self._learn_middles(found, new)
+        found.put_aside(strange)
+
+    def _learn(self, found: Columns) -> set[int]:
+        """Decode the tails that are not known yet; the lines in which there is none."""
+        unknown = [index for index, meaning in enumerate(found.meanings) if meaning is None]
+        for index in unknown:
+            found.cut(index)
+        if 2 * len(unknown) > len(found.tails):
+            self._tail_at = usual_tail_at(found)
+        new = {found.tails[index] for index in unknown}.difference(self._shapes)
+        if 2 * len(new) > len(found.tails) > _FEW:
+            self._pause = _PAUSE
+            self._fresh.look_up(found)
+            unknown = [index for index, meaning in enumerate(found.meanings) if meaning is None]
+            new = {found.tails[index] for index in unknown}.difference(self._shapes)
+        if len(self._shapes) + len(new) > _MOST_SHAPES:
+            self._forget(keep=set(found.tails))
+        listed = list(new)
+        for tail, decoded in zip(listed, _decoded(listed), strict=True):
+            if decoded is not None:
+                self._shapes[tail] = Shape(shape_of(decoded))
+        for index in unknown:
+            found.meanings[index] = self._shapes.get(found.tails[index])
+        return {index for index in unknown if found.meanings[index] is None}
+
+    def _learn_middles(self, found: Columns, new: set[bytes]) -> set[int]:
+        if len(self._middles) > _MOST_MIDDLES:
+            self._middles.clear()
+            new = set(found.middles)
+        strange = set()
+        for middle in new:
+            canonical, session = session_of(middle)
+            if canonical:
+                self._middles[middle] = session
+            else:
+                strange.add(middle)
+        return (
+            {index for index, middle in enumerate(found.middles) if middle in strange} if strange else set()
+        )
+
+    def _narrow(self, found: Columns) -> None:
+        """Leave out what is not to be counted, and give what lies in the future to the tally one by one."""
+        if self._left_out_ids and not self._left_out_ids.isdisjoint(found.ids):
+            found.keep(i for i, event_id in enumerate(found.ids) if event_id not in self._left_out_ids)
+        if not self.tally.period.unlimited:
+            first, end = bisect_left(found.times, self._since), bisect_left(found.times, self._until)
+            found.keep(range(first, end))
+        if found.times and found.times[-1] > self._horizon:
+            future = bisect_left(found.times, self._horizon)
+            lines = (found.line(index).rstrip(b"\n") for index in range(future, len(found.ids)))
+            for event in read_events(lines, ReadCounts()):
+                self.tally.add(event)
+            found.keep(range(future))
+
+    def _count(self, found: Columns) -> None:
+        sized = [index for index, meaning in enumerate(found.meanings) if type(meaning) is SizedTail]
+        if sized:
+            self._count_sized(found, sized)
+            found.keep(index for index, meaning in enumerate(found.meanings) if type(meaning) is Shape)
+        if found.ids:
+            counting = count_shapes(found.meanings, found.ids, found.times, found.tails)
+            self._count_sessions(found.middles, counting)
+
+    def _count_sized(self, found: Columns, indexes: list[int]) -> None:
+        ids, times = [found.ids[index] for index in indexes], [found.times[index] for index in indexes]
+        counting = self._fresh.add(ids, times, [found.meanings[index] for index in indexes])
+        self._count_sessions([found.middles[index] for index in indexes], counting)
+
+    def _count_sessions(self, middles: list[bytes], counting: list[bool] | None) -> None:
+        counted = set(middles if counting is None else compress(middles, counting))
+        self.tally.sessions.update(filter(None, map(self._middles.__getitem__, counted)))
+
+
+def _decoded(tails: list[bytes]) -> list[Tail | None]:
+    try:
+        return list(decode_tails(tails))
+    except ValueError:  # one of them is none
+        return [_decoded_alone(tail) for tail in tails]
+
+
+def _decoded_alone(tail: bytes) -> Tail | None:
+    try:
+        return decode_tails([tail])[0]
+    except ValueError:
+        return None

@@ -1,0 +1,67 @@
+"""What recurs in a log, line after line, counted without looking at each line."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from memtally.events import RecordSnapshot, UsageEvent
+from memtally.ledger.bulk import ID_AT, TIME_AT
+from memtally.ledger.decode import decode_sized_tails
+from memtally.report.tally import Tally, is_counted
+
+__all__ = ["Shape", "count_shapes"]
+
+
+class Shape:
+    """Events that share their tail, or all of it but sizes of which only the latest matter.
+
+    ``tail`` is that of the latest event, ``last`` and ``last_id`` are its columns' entries, ``first`` is that
+    of the earliest.
+    """
+
+    __slots__ = ("counts_session", "event", "events", "first", "last", "last_id", "sized", "tail")
+
+    def __init__(self, event: UsageEvent, *, sized: bool = False) -> None:
+        self.event = event
+        self.sized = sized
+        self.counts_session = is_counted(event) and event.actor != "maintenance"
+        self.events = 0
+        self.first = self.last = self.last_id = self.tail = b""
+
+    def put_into(self, tally: Tally) -> None:
+        """Add what was counted to a tally."""
+        if not self.events:
+            return
+        if self.sized:
+            [record] = decode_sized_tails([self.tail])[0].records
+            self.event.records = (
+                RecordSnapshot(record.kind, record.slug, record.file_bytes, record.file_tokens_estimate),
+            )
+        first, last, last_id = self.first[TIME_AT], self.last[TIME_AT], self.last_id[ID_AT]
+        tally.add_all(self.event, self.events, first.decode(), last.decode(), last_id.decode())
+
+
+def count_shapes(
+    shapes: list[Shape], ids: list[bytes], times: list[bytes], tails: list[bytes]
+) -> list[bool] | None:
+    """Count lines in the order of (time, id); which of them count for sessions (``None``: all)."""
+    numbers = Counter(shapes)
+    latest = dict(zip(shapes, range(len(shapes)), strict=True))
+    earlier = []
+    for shape, number in numbers.items():
+        shape.events += number
+        at = latest[shape]
+        time, event_id = times[at], ids[at]
+        if (time, event_id) > (shape.last, shape.last_id):
+            shape.last, shape.last_id, shape.tail = time, event_id, tails[at]
+        if not shape.first or times[0] < shape.first:
+            earlier.append(shape)
+    if earlier:
+        first = dict(zip(reversed(shapes), range(len(shapes) - 1, -1, -1), strict=True))
+        for shape in earlier:
+            time = times[first[shape]]
+            if not shape.first or time < shape.first:
+                shape.first = time
+    if all(shape.counts_session for shape in numbers):
+        return None
+    return [shape.counts_session for shape in shapes]
