@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 __all__ = ["ask_git"]
 
@@ -16,6 +15,8 @@ def ask_git(folder: str, *arguments: str) -> bytes | None:
     A hostile repository may name programs for signatures, file watching and fetching missing objects:
     none of them is reached.
     """
+    import subprocess  # noqa: PLC0415 - most reports need no git
+
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
     command = ["git", "-C", folder, "-c", "log.showSignature=false", "-c", "core.fsmonitor=false", *arguments]

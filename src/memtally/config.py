@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import tomllib
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,6 +89,8 @@ def load_config(path: Path) -> Config:
     if not within(str(path), str(path.parent.parent)):
         raise ConfigError(str(path), "leads out of the workspace", "replace the link by a file")
     try:
+        import tomllib  # noqa: PLC0415 - a report on a file of somebody else's starts without it
+
         data = tomllib.loads(read_small(path, _MAX_BYTES).decode())
     except FileNotFoundError:
         return Config()
@@ -284,7 +284,7 @@ def write_config(path: Path, preset: str | None, *, replace: bool = False) -> bo
 
 
 def _write_whole(path: Path, text: str, *, replace: bool) -> bool:
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f"{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         # its mode is not the umask's to give: whoever writes this file says what is read
         with open(

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
@@ -87,6 +86,8 @@ def zone_of(name: str | None) -> tzinfo:
     """The zone of ``--timezone``, UTC by default."""
     if name is None:
         return UTC
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - UTC needs none of it
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Iterable
@@ -29,7 +28,7 @@ def emit(text: str, output: str | None, inputs: Iterable[str] = ()) -> None:
         os.path.realpath(path) == target for path in inputs
     ):
         raise MemtallyError(f"--output {output!r}: is a usage log, which is not replaced; name another file")
-    temporary = f"{target}.{secrets.token_hex(4)}.tmp"
+    temporary = f"{target}.{os.urandom(4).hex()}.tmp"
     try:
         if os.path.exists(target) and not os.path.isfile(target):
             temporary = target  # a pipe or a device is written to, never replaced

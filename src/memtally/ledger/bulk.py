@@ -11,13 +11,12 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from datetime import date
-from operator import le, lt
+from operator import itemgetter, le, lt
 from typing import Any
 
-__all__ = ["FIRST_TAIL_AT", "ID_AT", "TIME_AT", "Columns", "columns", "session_of", "usual_tail_at"]
+__all__ = ["FIRST_TAIL_AT", "ID_AT", "TIME_AT", "Columns", "is_timed", "session_of"]
 
 EVENT = b',"event":'
 _HEAD = 102
@@ -29,6 +28,10 @@ ID_AT = slice(7, _ID_END)
 """Where the id stands in an ``ids`` column's entry."""
 TIME_AT = slice(17, 44)
 """Where the time stands in a ``times`` column's entry."""
+
+_VERSION_AT = 21
+_take_id = itemgetter(slice(_ID_END))
+_take_time = itemgetter(slice(_ID_END, _HEAD))
 
 _IDS = b'{"id":"00000000-0000-0000-0000-000000000000'
 _TIMES = b'","occurred_at":"0000-00-00T00:00:00.000000Z","session_id":'
@@ -46,22 +49,68 @@ _SESSION = re.compile(
 )
 
 
-@dataclass(slots=True)
 class Columns:
     """Canonical lines taken apart, column by column, and all ``other`` lines as they are.
 
     ``ids`` and ``times`` hold a little more than that (see ``ID_AT``, ``TIME_AT``), always the same, so that
-    they compare like what they name. ``middles``: session, trace, input tokens. ``meanings``: for who reads
-    them to fill in. ``ascending``: whether the ids and the times go up, no id twice.
+    they compare like what they name. ``ascending``: whether both go up, no id twice; ``timed``: whether all
+    ids are of version 7. ``meanings``: for who reads the tails to fill in. Middles (session, trace, input
+    tokens) and tails are cut out when they are asked for, most of them at the same place in every line.
     """
 
-    ids: list[bytes]
-    times: list[bytes]
-    middles: list[bytes]
-    tails: list[bytes]
-    meanings: list[Any]
-    other: list[bytes]
-    ascending: bool
+    def __init__(self, data: bytes, tail_at: int) -> None:
+        """``data``: whole lines. ``tail_at``: where most tails are thought to begin; ``cut`` finds others."""
+        lines = io.BytesIO(data).readlines()
+        self.other: list[bytes] = []
+        while True:
+            ids, times = list(map(_take_id, lines)), list(map(_take_time, lines))
+            joined = b"".join(ids)
+            times_ascend = all(map(le, times, times[1:]))
+            if _are_ids(joined, len(lines)) and _are_times(times, times_ascend):
+                break
+            self.other += [line for line in lines if not _is_canonical(line)]
+            lines = [line for line in lines if _is_canonical(line)]
+        self.lines, self.ids, self.times = lines, ids, times
+        self.ascending = times_ascend and all(map(lt, ids, ids[1:]))
+        self.timed = not joined[_VERSION_AT :: len(_IDS)].strip(b"7")
+        self.meanings: list[Any] = []
+        self._tail_at = tail_at
+        self._places: list[int] | None = None
+
+    @property
+    def tails(self) -> Iterator[bytes]:
+        """The tails, line by line."""
+        if self._places is None:
+            return map(itemgetter(slice(self._tail_at, None)), self.lines)
+        return (line[place:] for line, place in zip(self.lines, self._places, strict=True))
+
+    @property
+    def middles(self) -> Iterator[bytes]:
+        """The middles, line by line."""
+        if self._places is None:
+            return map(itemgetter(slice(_HEAD, self._tail_at)), self.lines)
+        return (line[_HEAD:place] for line, place in zip(self.lines, self._places, strict=True))
+
+    def tail(self, index: int) -> bytes:
+        """One line's tail."""
+        return self.lines[index][self._tail_at if self._places is None else self._places[index] :]
+
+    def cut(self, indexes: Iterable[int]) -> None:
+        """See to it that these lines' tails begin where they do; a line without one has an empty tail."""
+        places = self._places or [self._tail_at] * len(self.lines)
+        for index in indexes:
+            line = self.lines[index]
+            if not line.startswith(EVENT, places[index]):
+                place = line.find(EVENT, _HEAD)
+                places[index] = place if place > 0 else len(line)
+                self._places = places
+
+    @property
+    def usual_tail_at(self) -> int:
+        """Where most of the tails begin."""
+        if self._places is None:
+            return self._tail_at
+        return Counter(self._places).most_common(1)[0][0]
 
     def order(self) -> None:
         """Put the lines in the order of (time, id)."""
@@ -72,59 +121,20 @@ class Columns:
     def keep(self, indexes: Iterable[int]) -> None:
         """Go on with these lines only, in this order."""
         kept = list(indexes)
-        for name in ("ids", "times", "middles", "tails", "meanings"):
+        for name in ("lines", "ids", "times", "meanings", "_places"):
             column = getattr(self, name)
-            setattr(self, name, [column[index] for index in kept])
-
-    def line(self, index: int) -> bytes:
-        """One line, whole."""
-        return self.ids[index] + self.times[index] + self.middles[index] + self.tails[index]
-
-    def cut(self, index: int) -> None:
-        """See to it that a line's tail begins where tails begin, if it has any."""
-        if not self.tails[index].startswith(EVENT):
-            rest = self.middles[index] + self.tails[index]
-            place = max(rest.find(EVENT), 0)
-            self.middles[index], self.tails[index] = rest[:place], rest[place:]
+            if column is not None:
+                setattr(self, name, [column[index] for index in kept])
 
     def put_aside(self, indexes: set[int]) -> None:
         """Move these lines to the others."""
-        if indexes:
-            for index in sorted(indexes):
-                self.other.append(self.line(index))
-            self.keep(index for index in range(len(self.ids)) if index not in indexes)
+        self.other += [self.lines[index] for index in sorted(indexes)]
+        self.keep(index for index in range(len(self.ids)) if index not in indexes)
 
 
-def columns(data: bytes, tail_at: int) -> Columns:
-    """The lines of some whole lines' bytes. ``tail_at``: where most tails are thought to begin.
-
-    Where a tail really begins, ``cut`` sees to; one that is known already begins right.
-    """
-    lines = io.BytesIO(data).readlines()
-    other: list[bytes] = []
-    while True:
-        ids = [line[:_ID_END] for line in lines]
-        times = [line[_ID_END:_HEAD] for line in lines]
-        ascending = all(map(le, times, times[1:]))
-        if _are_ids(b"".join(ids), len(lines)) and _are_times(times, ascending):
-            break
-        other += [line for line in lines if not _is_canonical(line)]
-        lines = [line for line in lines if _is_canonical(line)]
-    return Columns(
-        ids,
-        times,
-        [line[_HEAD:tail_at] for line in lines],
-        [line[tail_at:] for line in lines],
-        [],
-        other,
-        ascending and all(map(lt, ids, ids[1:])),
-    )
-
-
-def usual_tail_at(found: Columns) -> int:
-    """Where the tails of these lines begin, most of them."""
-    lengths = Counter(map(len, found.middles)).most_common(1)
-    return _HEAD + lengths[0][0] if lengths else _HEAD
+def is_timed(entry: bytes) -> bool:
+    """Whether an ``ids`` column's entry holds a version 7 UUID."""
+    return entry[_VERSION_AT] == ord("7")
 
 
 def _is_canonical(line: bytes) -> bool:

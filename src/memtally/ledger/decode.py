@@ -21,6 +21,7 @@ from memtally.ledger import otlp
 __all__ = [
     "MAX_TIME",
     "MIN_TIME",
+    "SizedRecord",
     "SizedTail",
     "Tail",
     "decode_line",
@@ -63,7 +64,9 @@ class Tail(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     records: list[_KnownRecord] = []
 
 
-class _SizedRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class SizedRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A record with its two sizes and no other figure."""
+
     kind: _Text
     slug: _Text
     file_bytes: _Count
@@ -75,7 +78,7 @@ class SizedTail(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
     event: _Text
     source: _Text
-    records: list[_SizedRecord]
+    records: list[SizedRecord]
     tokenizer: _Text | None = None
 
 

@@ -7,10 +7,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
-from itertools import pairwise
 
-__all__ = ["SIZE", "is_timed", "pack_id", "pack_uuids", "repeated", "text_of", "unpacked"]
+try:  # without OpenSSL, which hashlib loads first
+    from _blake2 import blake2b
+except ImportError:  # pragma: no cover - other Python implementations
+    from hashlib import blake2b
+from itertools import pairwise
+from mmap import mmap
+
+__all__ = [
+    "SIZE",
+    "Run",
+    "holds",
+    "holds_between",
+    "is_timed",
+    "merged",
+    "pack_id",
+    "pack_uuids",
+    "repeated",
+    "text_of",
+    "unpacked",
+]
+
+Run = bytes | mmap
+"""Packed ids one behind the other, in order."""
+
 
 SIZE = 16
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -48,6 +69,19 @@ def unpacked(run: bytes) -> list[bytes]:
 
 def repeated(runs: list[bytes]) -> Iterator[list[bytes]]:
     """The ids that are more than once in all of these sorted runs together, in order, some at a time."""
+    for some in _merged(runs):
+        if len(set(some)) < len(some):
+            yield sorted({one for one, following in pairwise(some) if one == following})
+
+
+def merged(runs: list[bytes]) -> Iterator[bytes]:
+    """Sorted runs as one, each id once, piece by piece."""
+    for some in _merged(runs):
+        yield b"".join(dict.fromkeys(some))
+
+
+def _merged(runs: list[bytes]) -> Iterator[list[bytes]]:
+    """The ids of sorted runs, sorted together, some at a time; equal ones stand side by side."""
     samples = sorted(run[at : at + SIZE] for run in runs for at in range(0, len(run), SIZE * _SAMPLED))
     bounds = samples[:: max(1, _MOST_AT_ONCE // _SAMPLED)][1:]
     places = [0] * len(runs)
@@ -58,18 +92,23 @@ def repeated(runs: list[bytes]) -> Iterator[list[bytes]]:
             if end > places[number]:
                 some += unpacked(run[places[number] : end])
                 places[number] = end
-        if len(set(some)) < len(some):
-            some.sort()
-            yield sorted({one for one, following in pairwise(some) if one == following})
+        some.sort()
+        yield some
 
 
-def holds_between(run: bytes, low: bytes, high: bytes) -> bool:
+def holds(run: Run, packed: bytes) -> bool:
+    """Whether a sorted run holds an id."""
+    at = _place(run, packed)
+    return run[at : at + SIZE] == packed
+
+
+def holds_between(run: Run, low: bytes, high: bytes) -> bool:
     """Whether a sorted run holds an id from ``low`` to ``high``."""
     at = _place(run, low)
     return at < len(run) and run[at : at + SIZE] <= high
 
 
-def _place(run: bytes, packed: bytes) -> int:
+def _place(run: Run, packed: bytes) -> int:
     """The offset of the first id in a sorted run that is not less."""
     low, high = 0, len(run) // SIZE
     while low < high:

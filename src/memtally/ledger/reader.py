@@ -7,9 +7,7 @@ waited for.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +29,9 @@ __all__ = [
 ]
 
 _BLOCK = 1_048_576
+
+
+_PIECE = 2 * 1_048_576
 _FIRST_LOOK = 65_536
 _ATTEMPTS = 100
 _SETTLING_SECONDS = 0.5
@@ -116,6 +117,9 @@ class _File:
             self.size = _settled_size(stream, status.st_size)
             self._again = True
         else:
+            import shutil  # noqa: PLC0415 - for pipes only
+            import tempfile  # noqa: PLC0415
+
             copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the others
             with stream:
                 shutil.copyfileobj(stream, copy, _BLOCK)
@@ -264,7 +268,7 @@ def _pieces(
     """Whole lines that begin between two places, from ``read(offset, size)``; see ``iter_lines``."""
     at = start if start == 0 else _behind_newline(read, start - 1, end, size)
     while at < end:
-        data = read(at, min(_BLOCK, size - at))
+        data = read(at, min(_PIECE, size - at))
         if not data:
             return  # cut off meanwhile
         # the last line of ours is the one that holds the byte before the end

@@ -207,7 +207,7 @@ def _coverage(tally: Tally, counts: ReadCounts, source: LogSource, complete: boo
         first_event_at=_moment_of(span.first),
         last_event_at=_moment_of(span.last),
         events=span.events,
-        sessions=len(tally.sessions),
+        sessions=tally.sessions_before + len(tally.sessions),
         sources={name: _source_coverage(span) for name, span in sources.items()},
         silent_sources=tuple(sorted(set(source.config.sources) - sources.keys())),
         damaged_lines=counts.damaged_lines,

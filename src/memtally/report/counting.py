@@ -1,24 +1,21 @@
 """Count pieces of logs into a tally, many lines at a time.
 
 A tail (see ``ledger.bulk``) is decoded when it is first met and counted from then on; the times and the
-latest id of its events are kept beside it, and go into the tally in the end. Lines that have no canonical form
-are decoded one by one. Whether an event was met before is not asked here: ``add`` tells the ids that it met,
-and ``report.repeats`` compares them.
+latest id of its events are kept beside it, and go into the tally in the end. Lines that have no canonical
+form are decoded one by one. Whether an event was met before is not asked here: ``add`` tells the ids that it
+met, and ``report.repeats`` compares them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import compress
 from typing import NamedTuple
 
 from memtally.ledger.bulk import (
     FIRST_TAIL_AT,
     TIME_AT,
     Columns,
-    columns,
     session_of,
-    usual_tail_at,
 )
 from memtally.ledger.decode import SizedTail, Tail, decode_tails, shape_of
 from memtally.ledger.reader import ReadCounts, read_events
@@ -39,12 +36,13 @@ _PAUSE = 16
 class Counted(NamedTuple):
     """The ids of the events that a piece held, and the times between which its dated events lie.
 
-    ``ids``: those of canonical lines (see ``ID_AT``); in order, no two alike, where ``ascending``. ``odd``:
-    whether there were lines of another form.
+    ``ids``: those of canonical lines (see ``ID_AT``); in order, no two alike, where ``ascending``; all
+    of version 7 where ``timed``. ``odd``: whether there were lines of another form.
     """
 
     ids: list[bytes]
     ascending: bool
+    timed: bool
     others: list[str]
     odd: bool
     first: str
@@ -61,6 +59,7 @@ class PieceCounter:
         self._left_out_ids = {b'{"id":"' + event_id.encode() for event_id in left_out}
         self._shapes: dict[bytes, Shape] = {}
         self._middles: dict[bytes, str | None] = {}
+        self._met: set[bytes] = set()
         self._tail_at = FIRST_TAIL_AT
         self._fresh = FreshTails(tally)
         self._pause = 0
@@ -71,9 +70,9 @@ class PieceCounter:
 
     def add(self, piece: bytes) -> Counted:
         """Count whole lines; what they held."""
-        found = columns(piece, self._tail_at)
+        found = Columns(piece, self._tail_at)
         self._look_up(found)
-        ids, ascending = found.ids, found.ascending
+        ids, ascending, timed = found.ids, found.ascending, found.timed
         found.order()
         times = [found.times[0][TIME_AT].decode(), found.times[-1][TIME_AT].decode()] if ids else []
         self._narrow(found)
@@ -86,7 +85,13 @@ class PieceCounter:
             if event.id not in self._left_out:
                 self.tally.add(event)
         return Counted(
-            ids, ascending, others, bool(found.other), min(times, default=""), max(times, default="")
+            ids,
+            ascending,
+            timed,
+            others,
+            bool(found.other),
+            min(times, default=""),
+            max(times, default=""),
         )
 
     def finish(self) -> None:
@@ -101,6 +106,7 @@ class PieceCounter:
     def _look_up(self, found: Columns) -> None:
         """Find out what tails and middles mean; lines where one of them is strange go to the others."""
         strange: set[int] = set()
+        self._fresh.looked_up = False
         if self._pause:
             self._pause -= 1
             self._fresh.look_up(found)
@@ -108,24 +114,23 @@ class PieceCounter:
             found.meanings = list(map(self._shapes.get, found.tails))
         if None in found.meanings:
             strange = self._learn(found)
-        new = set(found.middles).difference(self._middles)
+        self._met = set(found.middles)
+        new = self._met.difference(self._middles)
         if new:
             strange |= self._learn_middles(found, new)
-        found.put_aside(strange)
+        if strange:
+            found.put_aside(strange)
+            self._met = set(found.middles)
 
     def _learn(self, found: Columns) -> set[int]:
         """Decode the tails that are not known yet; the lines in which there is none."""
-        unknown = [index for index, meaning in enumerate(found.meanings) if meaning is None]
-        for index in unknown:
-            found.cut(index)
-        if 2 * len(unknown) > len(found.tails):
-            self._tail_at = usual_tail_at(found)
-        new = {found.tails[index] for index in unknown}.difference(self._shapes)
-        if 2 * len(new) > len(found.tails) > _FEW:
+        unknown = self._cut_unknown(found)
+        new = set(map(found.tail, unknown)).difference(self._shapes)
+        if 2 * len(new) > len(found.lines) > _FEW and not self._pause:
             self._pause = _PAUSE
             self._fresh.look_up(found)
-            unknown = [index for index, meaning in enumerate(found.meanings) if meaning is None]
-            new = {found.tails[index] for index in unknown}.difference(self._shapes)
+            unknown = self._cut_unknown(found)
+            new = set(map(found.tail, unknown)).difference(self._shapes)
         if len(self._shapes) + len(new) > _MOST_SHAPES:
             self._forget(keep=set(found.tails))
         listed = list(new)
@@ -133,13 +138,20 @@ class PieceCounter:
             if decoded is not None:
                 self._shapes[tail] = Shape(shape_of(decoded))
         for index in unknown:
-            found.meanings[index] = self._shapes.get(found.tails[index])
+            found.meanings[index] = self._shapes.get(found.tail(index))
         return {index for index in unknown if found.meanings[index] is None}
+
+    def _cut_unknown(self, found: Columns) -> list[int]:
+        unknown = [index for index, meaning in enumerate(found.meanings) if meaning is None]
+        found.cut(unknown)
+        if 2 * len(unknown) > len(found.lines):
+            self._tail_at = found.usual_tail_at
+        return unknown
 
     def _learn_middles(self, found: Columns, new: set[bytes]) -> set[int]:
         if len(self._middles) > _MOST_MIDDLES:
             self._middles.clear()
-            new = set(found.middles)
+            new = self._met
         strange = set()
         for middle in new:
             canonical, session = session_of(middle)
@@ -147,12 +159,11 @@ class PieceCounter:
                 self._middles[middle] = session
             else:
                 strange.add(middle)
-        return (
-            {index for index, middle in enumerate(found.middles) if middle in strange} if strange else set()
-        )
+        return {i for i, middle in enumerate(found.middles) if middle in strange} if strange else set()
 
     def _narrow(self, found: Columns) -> None:
         """Leave out what is not to be counted, and give what lies in the future to the tally one by one."""
+        number = len(found.ids)
         if self._left_out_ids and not self._left_out_ids.isdisjoint(found.ids):
             found.keep(i for i, event_id in enumerate(found.ids) if event_id not in self._left_out_ids)
         if not self.tally.period.unlimited:
@@ -160,28 +171,26 @@ class PieceCounter:
             found.keep(range(first, end))
         if found.times and found.times[-1] > self._horizon:
             future = bisect_left(found.times, self._horizon)
-            lines = (found.line(index).rstrip(b"\n") for index in range(future, len(found.ids)))
+            lines = (line.rstrip(b"\n") for line in found.lines[future:])
             for event in read_events(lines, ReadCounts()):
                 self.tally.add(event)
             found.keep(range(future))
+        if len(found.ids) < number:
+            self._met = set(found.middles)
 
     def _count(self, found: Columns) -> None:
-        sized = [index for index, meaning in enumerate(found.meanings) if type(meaning) is SizedTail]
-        if sized:
-            self._count_sized(found, sized)
-            found.keep(index for index, meaning in enumerate(found.meanings) if type(meaning) is Shape)
-        if found.ids:
-            counting = count_shapes(found.meanings, found.ids, found.times, found.tails)
-            self._count_sessions(found.middles, counting)
-
-    def _count_sized(self, found: Columns, indexes: list[int]) -> None:
-        ids, times = [found.ids[index] for index in indexes], [found.times[index] for index in indexes]
-        counting = self._fresh.add(ids, times, [found.meanings[index] for index in indexes])
-        self._count_sessions([found.middles[index] for index in indexes], counting)
-
-    def _count_sessions(self, middles: list[bytes], counting: list[bool] | None) -> None:
-        counted = set(middles if counting is None else compress(middles, counting))
-        self.tally.sessions.update(filter(None, map(self._middles.__getitem__, counted)))
+        apart: set[int] = set()  # lines that do not count for sessions
+        if self._fresh.looked_up:
+            sized = [index for index, meaning in enumerate(found.meanings) if type(meaning) is SizedTail]
+            apart |= self._fresh.add(found, sized)
+            others = sorted(set(range(len(found.ids))).difference(sized))
+            apart |= count_shapes(found, others)
+        elif found.ids:
+            apart = count_shapes(found)
+        met = self._met
+        if apart:
+            met = {middle for index, middle in enumerate(found.middles) if index not in apart}
+        self.tally.sessions.update(filter(None, map(self._middles.__getitem__, met)))
 
 
 def _decoded(tails: list[bytes]) -> list[Tail | None]:

@@ -11,7 +11,7 @@ import re
 
 from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent
 from memtally.ledger.bulk import ID_AT, TIME_AT, Columns
-from memtally.ledger.decode import SizedTail, Tail, decode_sized_tails, shape_of
+from memtally.ledger.decode import SizedRecord, SizedTail, Tail, decode_sized_tails, shape_of
 from memtally.report.shapes import Shape
 from memtally.report.tally import Span, Tally, is_counted
 
@@ -33,6 +33,22 @@ class _Route:
         self.span = Span()
         self.records: dict[tuple[str, str], _Record] = {}
 
+    def add(self, event_id: bytes, time: bytes, tail: SizedTail) -> None:
+        stamp = time[TIME_AT].decode()
+        self.span.add(1, stamp, stamp)
+        records = self.records
+        for record in tail.records:
+            key = (record.kind, record.slug)
+            kept = records.get(key)
+            if kept is None:
+                kept = records[key] = _Record(time)
+            kept.events += 1
+            kept.tokens += record.file_tokens_estimate
+            if time > kept.last or (time == kept.last and event_id > kept.last_id):
+                kept.last, kept.last_id, kept.latest = time, event_id, record
+            if time < kept.first:
+                kept.first = time
+
 
 class _Record:
     """One record by one route: how often, the first time, the latest figures, the sum of tokens."""
@@ -43,33 +59,34 @@ class _Record:
         self.events = self.tokens = 0
         self.first = first
         self.last = self.last_id = b""
-        self.latest = (0, 0)
+        self.latest: SizedRecord | None = None
 
 
 class FreshTails:
     """Counts into one tally; ``finish`` when all is added."""
 
     def __init__(self, tally: Tally) -> None:
+        self.looked_up = False
         self._tally = tally
         self._singles: dict[bytes, Shape] = {}
         self._routes: dict[tuple[str, str, str | None], _Route] = {}
 
     def look_up(self, found: Columns) -> None:
         """Fill in the meanings: a ``Shape``, a ``SizedTail``, or ``None`` for a tail of another form."""
+        self.looked_up = True
         if len(self._singles) > _MOST_SINGLES:
             self._forget_singles()  # here, where none of them is in the middle of being counted
-        bare = [tail[: tail.rfind(_SIZES)] for tail in found.tails]
+        tails = list(found.tails)
+        bare = [tail[: tail.rfind(_SIZES)] for tail in tails]
         found.meanings = list(map(self._singles.get, bare))
-        for index, (name, tail) in enumerate(zip(bare, found.tails, strict=True)):
-            if found.meanings[index] is not None and not _REST.fullmatch(tail, len(name)):
-                found.meanings[index] = None
+        sure = map(_REST.fullmatch, tails, map(len, bare))
+        found.meanings = [m if s else None for m, s in zip(found.meanings, sure, strict=True)]
         unknown = [index for index, meaning in enumerate(found.meanings) if meaning is None]
-        for index in unknown:
-            found.cut(index)
-        for index, decoded in zip(unknown, _decoded([found.tails[index] for index in unknown]), strict=True):
+        found.cut(unknown)
+        for index, decoded in zip(unknown, _decoded(list(map(found.tail, unknown))), strict=True):
             if decoded is not None and self._takes(decoded):
                 single = decoded.event == USE and len(decoded.records) == 1
-                found.meanings[index] = self._new_single(found.tails[index], decoded) if single else decoded
+                found.meanings[index] = self._new_single(found.tail(index), decoded) if single else decoded
 
     def _takes(self, tail: SizedTail) -> bool:
         """Whether an event needs no closer look: a name in another form, a record twice, an alias."""
@@ -88,28 +105,18 @@ class FreshTails:
             self._singles[name] = Shape(_shape(decoded), sized=True)
         return self._singles[name]
 
-    def add(self, ids: list[bytes], times: list[bytes], tails: list[SizedTail]) -> list[bool]:
-        """Count events in the order of (time, id); which of them count for sessions."""
-        counting: list[bool] = []
-        for event_id, time, tail in zip(ids, times, tails, strict=True):
+    def add(self, found: Columns, indexes: list[int]) -> set[int]:
+        """Count these lines, in the order of (time, id); those of them that count for no session."""
+        apart: set[int] = set()
+        for index in indexes:
+            tail = found.meanings[index]
             route = self._routes.get((tail.event, tail.source, tail.tokenizer))
             if route is None:
                 route = self._routes[tail.event, tail.source, tail.tokenizer] = _Route(_shape(tail))
-            counting.append(route.counts_session)
-            stamp = time[TIME_AT].decode()
-            route.span.add(1, stamp, stamp)
-            for record in tail.records:
-                kept = route.records.get((record.kind, record.slug))
-                if kept is None:
-                    kept = route.records[record.kind, record.slug] = _Record(time)
-                kept.events += 1
-                kept.tokens += record.file_tokens_estimate
-                if time > kept.last or (time == kept.last and event_id > kept.last_id):
-                    kept.last, kept.last_id = time, event_id
-                    kept.latest = (record.file_bytes, record.file_tokens_estimate)
-                if time < kept.first:
-                    kept.first = time
-        return counting
+            if not route.counts_session:
+                apart.add(index)
+            route.add(found.ids[index], found.times[index], tail)
+        return apart
 
     def finish(self) -> None:
         """Put all that was counted into the tally."""
@@ -149,7 +156,8 @@ def _put(route: _Route, tally: Tally) -> None:
         return
     key = (route.shape.event, route.shape.source, route.shape.actor == "maintenance")
     for (kind, slug), record in route.records.items():
-        size, tokens = record.latest
+        assert record.latest is not None
+        size, tokens = record.latest.file_bytes, record.latest.file_tokens_estimate
         last, last_id = record.last[TIME_AT].decode(), record.last_id[ID_AT].decode()
         cell = tally.cell((kind, slug, *key))
         cell.span.add(record.events, record.first[TIME_AT].decode(), last)

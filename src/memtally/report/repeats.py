@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from memtally.events import UsageEvent, encode_event
-from memtally.ledger.bulk import FIRST_TAIL_AT, ID_AT, columns
+from memtally.ledger.bulk import FIRST_TAIL_AT, ID_AT, Columns
 from memtally.ledger.decode import decode_line
 from memtally.ledger.ids import holds_between, is_timed, pack_id, pack_uuids, repeated, text_of, unpacked
 from memtally.ledger.reader import OpenLogs
@@ -43,15 +43,19 @@ class Repeats:
 def repeated_ids(survey: Survey, logs: OpenLogs) -> Iterator[list[bytes]]:
     """The packed ids that may be met more than once, in order, some at a time."""
     survey.close_run()
-    for piece in _open_pieces(survey):
+    opened = _open_pieces(survey)
+    survey.pieces = [
+        piece._replace(low=b"", high=b"") if piece in opened else piece for piece in survey.pieces
+    ]
+    for piece in sorted(opened):
         for _, data in logs.pieces(piece.file, piece.start, piece.start + piece.size):
-            packed = unpacked(pack_uuids(one[ID_AT] for one in columns(data, FIRST_TAIL_AT).ids))
+            packed = unpacked(pack_uuids(one[ID_AT] for one in Columns(data, FIRST_TAIL_AT).ids))
             survey.add_loose(one for one in packed if piece.low <= one <= piece.high)
     survey.close_run()
     return repeated(survey.runs)
 
 
-def _open_pieces(survey: Survey) -> list[Piece]:
+def _open_pieces(survey: Survey) -> set[Piece]:
     """The pieces whose cores meet another core, or a loose id."""
     cores = sorted((piece for piece in survey.pieces if piece.low), key=lambda piece: piece.low)
     meeting: set[Piece] = set()
@@ -63,7 +67,7 @@ def _open_pieces(survey: Survey) -> list[Piece]:
             furthest = piece
         if any(holds_between(run, piece.low, piece.high) for run in survey.runs):
             meeting.add(piece)
-    return sorted(meeting)
+    return meeting
 
 
 def find_repeats(
@@ -157,13 +161,13 @@ class _Batch:
         """The events of the wanted ids, piece by piece: canonical lines, and what other lines hold."""
         for piece in pieces:
             for _, data in logs.pieces(piece.file, piece.start, piece.start + piece.size):
-                split = columns(data, FIRST_TAIL_AT)
+                split = Columns(data, FIRST_TAIL_AT)
                 hits = [index for index, event_id in enumerate(split.ids) if event_id in self._texts]
                 if not piece.odd:
-                    yield [(split.ids[index], _whole(split.line(index))) for index in hits], []
+                    yield [(split.ids[index], _whole(split.lines[index])) for index in hits], []
                     continue
                 # among damaged lines, an event may stand in the middle of any
-                every = [*map(split.line, range(len(split.ids))), *split.other]
+                every = [*split.lines, *split.other]
                 events = (event for line in every for event in decode_line(line.rstrip(b"\n"))[0])
                 named = [(pack_id(event.id), event) for event in events]
                 yield [], [(packed, event) for packed, event in named if packed in self._wanted]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from memtally.events import RecordSnapshot, UsageEvent
-from memtally.ledger.bulk import ID_AT, TIME_AT
+from memtally.ledger.bulk import ID_AT, TIME_AT, Columns
 from memtally.ledger.decode import decode_sized_tails
 from memtally.report.tally import Tally, is_counted
 
@@ -15,8 +15,8 @@ __all__ = ["Shape", "count_shapes"]
 class Shape:
     """Events that share their tail, or all of it but sizes of which only the latest matter.
 
-    ``tail`` is that of the latest event, ``last`` and ``last_id`` are its columns' entries, ``first`` is that
-    of the earliest.
+    ``last`` and ``last_id`` are the latest event's columns' entries, ``tail`` is its tail where its sizes are
+    asked for; ``first`` is the earliest one's.
     """
 
     __slots__ = ("counts_session", "event", "events", "first", "last", "last_id", "sized", "tail")
@@ -41,27 +41,30 @@ class Shape:
         tally.add_all(self.event, self.events, first.decode(), last.decode(), last_id.decode())
 
 
-def count_shapes(
-    shapes: list[Shape], ids: list[bytes], times: list[bytes], tails: list[bytes]
-) -> list[bool] | None:
-    """Count lines in the order of (time, id); which of them count for sessions (``None``: all)."""
-    numbers = Counter(shapes)
-    latest = dict(zip(shapes, range(len(shapes)), strict=True))
+def count_shapes(found: Columns, indexes: list[int] | None = None) -> set[int]:
+    """Count lines (all, or these) in the order of (time, id); the indexes of what counts for no session."""
+    shapes = found.meanings if indexes is None else [found.meanings[index] for index in indexes]
+    places = range(len(shapes)) if indexes is None else indexes
+    numbers: Counter[Shape] = Counter(shapes)
+    latest = dict(zip(shapes, places, strict=True))
+    ids, times = found.ids, found.times
     earlier = []
     for shape, number in numbers.items():
         shape.events += number
         at = latest[shape]
-        time, event_id = times[at], ids[at]
-        if (time, event_id) > (shape.last, shape.last_id):
-            shape.last, shape.last_id, shape.tail = time, event_id, tails[at]
+        time = times[at]
+        if time > shape.last or (time == shape.last and ids[at] > shape.last_id):
+            shape.last, shape.last_id = time, ids[at]
+            if shape.sized:
+                shape.tail = found.tail(at)
         if not shape.first or times[0] < shape.first:
             earlier.append(shape)
     if earlier:
-        first = dict(zip(reversed(shapes), range(len(shapes) - 1, -1, -1), strict=True))
+        first = dict(zip(reversed(shapes), reversed(places), strict=True))
         for shape in earlier:
             time = times[first[shape]]
             if not shape.first or time < shape.first:
                 shape.first = time
     if all(shape.counts_session for shape in numbers):
-        return None
-    return [shape.counts_session for shape in shapes]
+        return set()
+    return {at for at, shape in zip(places, shapes, strict=True) if not shape.counts_session}

@@ -19,11 +19,13 @@ class SurveyState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     cells: dict[CellKey, Cell]
     counted: dict[tuple[str, str, bool], Span]
     sessions: set[str]
+    sessions_before: int
     duplicates: int
     conflicts: int
     searches: int
     unknown: int
     skewed: int
+    skewed_from: str
     undated: int
     counts: ReadCounts
     pieces: list[Piece]
@@ -38,11 +40,13 @@ def state_of(survey: Survey) -> SurveyState:
         tally.cells,
         tally.counted,
         tally.sessions,
+        tally.sessions_before,
         tally.duplicates,
         tally.conflicts,
         tally.searches,
         tally.unknown,
         tally.skewed,
+        tally.skewed_from,
         tally.undated,
         survey.counts,
         survey.pieces,
@@ -58,11 +62,13 @@ def survey_from(state: SurveyState, tally: Tally) -> Survey:
             cells=state.cells,
             counted=state.counted,
             sessions=state.sessions,
+            sessions_before=state.sessions_before,
             duplicates=state.duplicates,
             conflicts=state.conflicts,
             searches=state.searches,
             unknown=state.unknown,
             skewed=state.skewed,
+            skewed_from=state.skewed_from,
             undated=state.undated,
         )
     )

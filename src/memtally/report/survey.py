@@ -13,6 +13,7 @@ from itertools import pairwise
 from operator import lt
 from typing import NamedTuple
 
+from memtally.ledger import bulk
 from memtally.ledger.bulk import ID_AT
 from memtally.ledger.ids import is_timed, pack_id, pack_uuids, unpacked
 from memtally.ledger.reader import ReadCounts
@@ -23,16 +24,14 @@ __all__ = ["Piece", "Survey"]
 
 _EDGE = 16
 _RUN = 65_536
-_VERSION_AT = 21
-"""Where the version stands in an ``ids`` column's entry."""
 
 
 class Piece(NamedTuple):
     """Lines that were counted together, where they stand, and what ids and times are among them.
 
     ``low``, ``high``: the core's first and last id, empty where there is none. ``least``, ``most``: of
-    all loose version 7 ids and the core's. ``untimed``: whether there are ids of other kinds. ``odd``: whether
-    there are lines without a canonical form. ``first``, ``last``: the times.
+    all loose version 7 ids and the core's. ``untimed``: whether there are ids of other kinds. ``odd``:
+    whether there are lines without a canonical form. ``first``, ``last``: the times.
     """
 
     file: int
@@ -101,7 +100,7 @@ def _sorted_out(counted: Counted) -> tuple[list[bytes], list[bytes]]:
     """The canonical lines' version 7 ids, sorted, and the others."""
     ids = counted.ids
     untimed: list[bytes] = []
-    if b"".join([one[_VERSION_AT : _VERSION_AT + 1] for one in ids]).strip(b"7"):
-        untimed = [one for one in ids if one[_VERSION_AT] != ord("7")]
-        ids = [one for one in ids if one[_VERSION_AT] == ord("7")]
+    if not counted.timed:
+        untimed = [one for one in ids if not bulk.is_timed(one)]
+        ids = list(filter(bulk.is_timed, ids))
     return ids if counted.ascending else sorted(ids), untimed

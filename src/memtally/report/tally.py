@@ -121,6 +121,8 @@ class Tally:
 
     ``now``: microseconds since the epoch. ``aliases``: older names of records. ``period``: only events
     whose time lies in it are counted. ``counted`` says per event, source and maintenance what was.
+    ``sessions_before``: how many sessions there are besides those named. ``skewed_from``: the earliest time
+    that lies in the future.
     """
 
     now: int = 0
@@ -129,11 +131,13 @@ class Tally:
     cells: dict[CellKey, Cell] = field(default_factory=dict)
     counted: dict[tuple[str, str, bool], Span] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
+    sessions_before: int = 0
     duplicates: int = 0
     conflicts: int = 0
     searches: int = 0
     unknown: int = 0
     skewed: int = 0
+    skewed_from: str = ""
     undated: int = 0
 
     @property
@@ -165,6 +169,7 @@ class Tally:
                 self.undated += 1
             elif stamp > self.horizon:
                 self.skewed += 1
+                self.skewed_from = min(stamp, self.skewed_from or stamp)
                 dated = ""  # a clock that runs ahead has no say in any date
             if event.session_id is not None and event.actor != "maintenance":
                 self.sessions.add(event.session_id)
@@ -210,12 +215,14 @@ class Tally:
         for route, span in other.counted.items():
             self.counted.setdefault(route, Span()).join(span)
         self.sessions |= other.sessions
+        self.sessions_before += other.sessions_before
         self.duplicates += other.duplicates
         self.conflicts += other.conflicts
         self.searches += other.searches
         self.unknown += other.unknown
         self.skewed += other.skewed
         self.undated += other.undated
+        self.skewed_from = min(filter(None, (self.skewed_from, other.skewed_from)), default="")
 
     def take_back(self, again: Tally) -> None:
         """Take back events that were counted here more than once, so often as ``again`` holds them.

@@ -5,22 +5,19 @@ A new format is one module with ``report``, ``review`` and ``show``, and one lin
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 
 from memtally.errors import InvalidValueError
-from memtally.report.formats import csv, json, markdown, table
 from memtally.report.formats.options import SORTS, Options, arranged
 
 __all__ = ["FORMATS", "SORTS", "Options", "arranged", "format_module"]
 
-FORMATS: dict[str, ModuleType] = {"table": table, "json": json, "csv": csv, "markdown": markdown}
+FORMATS = ("table", "json", "csv", "markdown")
 
 
 def format_module(name: str) -> ModuleType:
     """The module of a format. Raises ``InvalidValueError`` naming those that exist."""
-    try:
-        return FORMATS[name]
-    except KeyError:
-        raise InvalidValueError(
-            "format", name, "no such format", f"use one of {', '.join(FORMATS)}"
-        ) from None
+    if name not in FORMATS:
+        raise InvalidValueError("format", name, "no such format", f"use one of {', '.join(FORMATS)}")
+    return import_module(f"memtally.report.formats.{name}")
