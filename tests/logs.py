@@ -17,9 +17,16 @@ _SOURCES = ("MemoryRead", "MemoryRead", "KnowledgeRef", "MemoryQuery", "Weird_1"
 _TEXT_IDS = ("x", "toolu_01", "019B76DA-CDA7-76A3-BCC2-66E3F8B3E021", "é" * 20)
 
 
-def random_log(randomly: random.Random, events: int, *, jitter: int = 0, odd: float = 0.1) -> bytes:
+def random_log(
+    randomly: random.Random,
+    events: int,
+    *,
+    jitter: int = 0,
+    odd: float = 0.1,
+    start: int = NOW - 40_000_000_000,
+) -> bytes:
     """A log of about so many events; ``jitter``: how far ids and times may be out of order, in seconds."""
-    stamp = NOW - 40_000_000_000
+    stamp = start
     steady = [_record(randomly) for _ in range(4)]
     lines: list[bytes] = []
     for _ in range(events):

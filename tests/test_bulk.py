@@ -86,7 +86,7 @@ def in_bulk(
 ) -> tuple[dict[str, Any], ReadCounts]:
     """What the report's way counts."""
     with open_logs(paths) as logs:
-        found = bulk.count(logs, make, processes)
+        found = bulk.count(logs, bulk.whole(logs), make, processes)
         return figures(found.tally), found.counts
 
 

@@ -43,6 +43,11 @@ class Workspace:
         """The configuration file."""
         return self.directory / CONFIG_FILE
 
+    @property
+    def checkpoint_path(self) -> Path:
+        """What the last report has counted; it may be removed at any time."""
+        return self.directory / "cache" / "report"
+
     def logs(self) -> list[str]:
         """The files of the usage log, sealed and imported segments included."""
         return segments(str(self.directory))

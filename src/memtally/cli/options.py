@@ -15,6 +15,7 @@ from memtally.report.build import moment
 __all__ = [
     "format_options",
     "json_option",
+    "no_checkpoint_option",
     "no_color_option",
     "period",
     "period_options",
@@ -49,6 +50,9 @@ source_options = _all(
     click.option(
         "--log", "logs", metavar="FILE", multiple=True, help="Read this log instead; may be repeated."
     ),
+)
+no_checkpoint_option = click.option(
+    "--no-checkpoint", is_flag=True, help="Count from the start; neither use nor keep .memtally/cache."
 )
 period_options = _all(
     click.option("--since", metavar="TIME", help="From: 7d, 12h, a date, or an RFC 3339 time."),

@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from memtally.cli.options import format_options, period, period_options, source_options, zone_of
+from memtally.cli.options import (
+    format_options,
+    no_checkpoint_option,
+    period,
+    period_options,
+    source_options,
+    zone_of,
+)
 from memtally.cli.output import columns, emit
 from memtally.errors import InvalidValueError
 from memtally.events import normal_slug
@@ -25,6 +32,7 @@ _SHOWN_BY_DEFAULT = 50
 
 @click.command()
 @source_options
+@no_checkpoint_option
 @period_options
 @click.option(
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only records of this kind; may be repeated."
@@ -50,6 +58,7 @@ def report(everything: bool, sort: str | None, **given: Any) -> None:
 
 @click.command()
 @source_options
+@no_checkpoint_option
 @period_options
 @format_options
 def review(**given: Any) -> None:
@@ -61,6 +70,7 @@ def review(**given: Any) -> None:
 @click.command()
 @click.argument("record", metavar="KIND/SLUG")
 @source_options
+@no_checkpoint_option
 @period_options
 @format_options
 def show(record: str, **given: Any) -> None:
@@ -74,7 +84,14 @@ def show(record: str, **given: Any) -> None:
     with open_source(given["workspace"], given["logs"] or None) as source:
         key = (kind, normal_slug(slug))
         filters, options, now = _settings(given)
-        made = report_of(source, filters, sessions=True, now=now, processes=available_processes())
+        made = report_of(
+            source,
+            filters,
+            sessions=True,
+            now=now,
+            processes=available_processes(),
+            checkpoint=not given["no_checkpoint"],
+        )
         usage = made.get(*key)
         if usage is None:
             raise InvalidValueError(
@@ -101,6 +118,7 @@ def _build(
             sessions=given.get("sessions", False),
             now=now,
             processes=available_processes(),
+            checkpoint=not given["no_checkpoint"],
         )
         return made, options
 

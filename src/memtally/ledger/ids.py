@@ -6,7 +6,7 @@ Packed UUIDs compare like their texts, so version 7 ids stand in the order of th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 try:  # without OpenSSL, which hashlib loads first
     from _blake2 import blake2b
@@ -67,20 +67,20 @@ def unpacked(run: bytes) -> list[bytes]:
     return [run[at : at + SIZE] for at in range(0, len(run), SIZE)]
 
 
-def repeated(runs: list[bytes]) -> Iterator[list[bytes]]:
+def repeated(runs: Sequence[Run]) -> Iterator[list[bytes]]:
     """The ids that are more than once in all of these sorted runs together, in order, some at a time."""
     for some in _merged(runs):
         if len(set(some)) < len(some):
             yield sorted({one for one, following in pairwise(some) if one == following})
 
 
-def merged(runs: list[bytes]) -> Iterator[bytes]:
+def merged(runs: Sequence[Run]) -> Iterator[bytes]:
     """Sorted runs as one, each id once, piece by piece."""
     for some in _merged(runs):
         yield b"".join(dict.fromkeys(some))
 
 
-def _merged(runs: list[bytes]) -> Iterator[list[bytes]]:
+def _merged(runs: Sequence[Run]) -> Iterator[list[bytes]]:
     """The ids of sorted runs, sorted together, some at a time; equal ones stand side by side."""
     samples = sorted(run[at : at + SIZE] for run in runs for at in range(0, len(run), SIZE * _SAMPLED))
     bounds = samples[:: max(1, _MOST_AT_ONCE // _SAMPLED)][1:]

@@ -81,6 +81,15 @@ class OpenLogs:
         """The files and the number of bytes that are read of each."""
         return [(file.path, file.size) for file in self._files]
 
+    @property
+    def identities(self) -> list[tuple[int, int]]:
+        """The device and number of each of the ``files``."""
+        return [file.identity for file in self._files]
+
+    def bytes_of(self, number: int, places: Iterable[tuple[int, int]]) -> list[bytes]:
+        """Some stretches of one of the ``files``, each given by offset and size."""
+        return self._files[number].bytes_of(places)
+
     def lines(self, number: int) -> Iterator[tuple[int, bytes]]:
         """The lines of one of the ``files``, each with its byte offset.
 
@@ -133,6 +142,10 @@ class _File:
     def pieces(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         with self._opened() as stream:
             yield from _pieces(lambda offset, size: _read_at(stream, offset, size), start, end, self.size)
+
+    def bytes_of(self, places: Iterable[tuple[int, int]]) -> list[bytes]:
+        with self._opened() as stream:
+            return [_read_at(stream, offset, size) for offset, size in places]
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:

@@ -12,8 +12,9 @@ from memtally.errors import InvalidValueError
 from memtally.inventory import Inventory, InventoryRecord, scan
 from memtally.ledger.decode import MAX_TIME, MIN_TIME
 from memtally.ledger.reader import OpenLogs, ReadCounts, open_logs, open_segments
-from memtally.report.bulk import count
+from memtally.report.bulk import count, whole
 from memtally.report.model import Coverage, InventoryState, LogState, RecordUsage, SourceCoverage, UsageReport
+from memtally.report.resuming import count_on
 from memtally.report.sessions import SessionCounts, count_sessions
 from memtally.report.tally import Filters, Latest, RecordTally, Span, Tally
 from memtally.workspace import Workspace, find_workspace
@@ -35,6 +36,7 @@ def build_report(
     sessions: bool = False,
     now: datetime | None = None,
     processes: int = 1,
+    checkpoint: bool = True,
 ) -> UsageReport:
     """The figures per record, from a workspace's usage log or from explicit ``logs``.
 
@@ -42,7 +44,8 @@ def build_report(
     and ``sources`` limit what is counted per record. ``sessions``: also count sessions and coalesced
     uses per record, which takes memory for each use. ``now``: the time the report is made for.
     ``processes``: how many may share the work on a large log; others than this one are forked, unless this
-    one has several threads.
+    one has several threads. ``checkpoint``: whether what was counted is kept in ``.memtally/cache/``, so that
+    the next report of the workspace's own log counts only what is new; the figures are the same.
 
     Explicit logs are joined with the inventory of an explicit ``workspace`` only. A workspace without a
     log gives an empty report whose coverage says so. Raises ``LogReadError`` for an explicit log that is
@@ -55,7 +58,9 @@ def build_report(
         sources=None if sources is None else frozenset(_listed("sources", sources)),
     )
     with open_source(workspace, logs) as source:
-        return report_of(source, filters, sessions=sessions, now=now, processes=processes)
+        return report_of(
+            source, filters, sessions=sessions, now=now, processes=processes, checkpoint=checkpoint
+        )
 
 
 def report_of(
@@ -66,6 +71,7 @@ def report_of(
     now: datetime | None = None,
     join: bool = True,
     processes: int = 1,
+    checkpoint: bool = True,
 ) -> UsageReport:
     """The report over an open source; see ``build_report``. ``join=False``: without the inventory."""
     moment_now = _aware(now) if now is not None else datetime.now(UTC)
@@ -74,7 +80,11 @@ def report_of(
     def make() -> Tally:
         return Tally(now=microseconds(moment_now), aliases=config.aliases, period=filters)
 
-    survey = count(source.logs, make, processes)
+    if source.place is not None and source.own and checkpoint:
+        path, root = str(source.place.checkpoint_path), str(source.place.root)
+        survey = count_on(source.logs, make, path, root, processes)
+    else:
+        survey = count(source.logs, whole(source.logs), make, processes)
     tallied = survey.tally.figures(filters.kinds, filters.sources)
     counted = count_sessions(source.logs, make(), filters) if sessions else None
     inventory = (
@@ -104,11 +114,12 @@ def report_of(
 
 @dataclass(slots=True)
 class LogSource:
-    """What a report is read from. Use it as a context manager."""
+    """What a report is read from. ``own``: the workspace's log. Use it as a context manager."""
 
     place: Workspace | None
     config: Config
     logs: OpenLogs
+    own: bool = False
 
     def __enter__(self) -> LogSource:
         return self
@@ -128,7 +139,9 @@ def open_source(
         return LogSource(None, Config(), open_logs(logs))
     place = find_workspace(workspace)
     config = place.config()
-    return LogSource(place, config, open_segments(place.logs) if logs is None else open_logs(logs))
+    if logs is None:
+        return LogSource(place, config, open_segments(place.logs), own=True)
+    return LogSource(place, config, open_logs(logs))
 
 
 def _listed(name: str, values: Iterable[str]) -> list[str]:
