@@ -96,7 +96,7 @@ def test_a_disk_that_fills_and_is_freed(workspace: Path) -> None:
         log = "disk/.memtally/usage.jsonl"
         for n in range(300):
             numbered_read(n, 1 + n % 5)
-        exporter = memtally.pipeline._pipeline.workspace_logger._export.__self__
+        exporter = memtally.pipeline._pipeline.workspace_logger.exporter
         waiting = exporter._writer.waiting
         in_file = [json.loads(text)["session_id"] for text in open(log)]
         assert waiting + len(in_file) == 300 and waiting > 50 and in_file, (waiting, len(in_file))
@@ -161,7 +161,7 @@ def test_a_disk_that_turns_read_only(workspace: Path) -> None:
         mount("-t", "tmpfs", "none", "disk")
         memtally.configure(workspace="disk")
         numbered_read(0)
-        writer = memtally.pipeline._pipeline.workspace_logger._export.__self__._writer
+        writer = memtally.pipeline._pipeline.workspace_logger.exporter._writer
         writer._close_descriptor()  # what is open for writing forbids the change
         mount("-o", "remount,ro", "disk")
         for n in range(1, 6):

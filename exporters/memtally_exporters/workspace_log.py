@@ -79,23 +79,29 @@ class WorkspaceLogExporter(LogRecordExporter):
                 faults.note("export_failed", "an event could not be exported to the usage log", error)
         return LogRecordExportResult.SUCCESS if whole else LogRecordExportResult.FAILURE
 
-    def _export_one(self, readable: ReadableLogRecord) -> bool:
-        record: Any = readable.log_record
+    def export_record(self, record: Any) -> bool:
+        """Write the event of one log record that carries it; whether it is in the file now.
+
+        For a logger that has nothing but this exporter behind it. A record without an event is none of
+        memtally's, or has gone through somebody's hands: those take ``export()``.
+        """
         event = getattr(record, "usage_event", None)
-        if event is None:
-            kind = _EVENTS.get(record.event_name or "")
-            if kind is None:
-                return True  # somebody else's log record
-            event = _from_attributes(kind, readable)
-            if event is None:
-                return False
-        elif record.persisted_to == self.path:
-            return True  # configure() has written it already
+        if event is None or record.persisted_to == self.path:
+            return True
         if not self._writer.append(encode_event(event)):
             return False
-        if hasattr(record, "persisted_to"):
-            record.persisted_to = self.path
+        record.persisted_to = self.path
         return True
+
+    def _export_one(self, readable: ReadableLogRecord) -> bool:
+        record: Any = readable.log_record
+        if getattr(record, "usage_event", None) is not None:
+            return self.export_record(record)
+        kind = _EVENTS.get(record.event_name or "")
+        if kind is None:
+            return True  # somebody else's log record
+        event = _from_attributes(kind, readable)
+        return event is not None and self._writer.append(encode_event(event))
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Try once more to write what waits; whether nothing waits any more."""

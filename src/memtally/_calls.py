@@ -21,7 +21,7 @@ from typing import Any
 
 from memtally import faults
 from memtally.events import EXPOSURE, USE, UsageEvent, normal_slug
-from memtally.recording import Moment, as_records, emit_event, guarded, make_event
+from memtally.recording import Moment, as_records, emit_event, failed, guarded, make_event
 from memtally.records import MemoryRecord
 
 __all__ = ["Instrumented", "OpenCall", "ReadCall", "forget_placed"]
@@ -131,21 +131,26 @@ def _plain_parameters(signature: inspect.Signature | None) -> tuple[tuple[str, .
 class OpenCall:
     """One call in progress. ``enter`` and ``leave`` stand around every stretch of its own code."""
 
+    __slots__ = ("_emitted", "_waiting", "expected", "finished", "moment", "named", "parent", "settings")
+
     def __init__(self, settings: Instrumented, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.settings = settings
         self.finished = False
-        self.parent: OpenCall | None = _open_call.get()
-        while self.parent is not None and self.parent.finished:
-            self.parent = self.parent.parent  # a task that outlived the call that began it
+        parent = _open_call.get()
+        while parent is not None and parent.finished:
+            parent = parent.parent  # a task that outlived the call that began it
+        self.parent: OpenCall | None = parent
         self.named: Mapping[str, Any] = {}
         self.expected: Key | None = None
         self.moment: Moment | None = None
         self._emitted: set[Key] = set()
         self._waiting: deque[UsageEvent] = deque()
-        with guarded("arguments", settings.name):
+        try:
             self.named = settings.arguments(args, kwargs)
             if settings.event == USE:
                 self.expected = settings.key(self.named)
+        except Exception as error:
+            failed("arguments", settings.name, error)
 
     def enter(self) -> OpenCall | None:
         """Make this the innermost open call of the context; what ``leave`` needs to undo that."""
@@ -166,24 +171,34 @@ class OpenCall:
         """The call gave content to its caller: record it, unless an outer call is that very read."""
         if self.finished:
             return
-        moment = self.moment or Moment()
-        mine: set[Key] = set()
-        records: list[MemoryRecord] = []
-        with guarded("record", self.settings.name):
+        settings = self.settings
+        records: list[MemoryRecord] | None = None
+        try:
+            moment = self.moment or Moment()
             records = self._records(result, partial)
-            # a veto of records= is a veto of what the same read has reported from inside, too
-            mine = {record_key(r) for r in records} or self._expected_keys()
+        except Exception as error:
+            failed("record", settings.name, error)
         self.finished = True
-        with guarded("record", self.settings.name):
+        try:
             if self._waiting:
-                self._release_waiting(mine)
+                # a veto of records= is a veto of what the same read has reported from inside, too
+                keys = (
+                    {record_key(r) for r in records} or self._expected_keys()
+                    if records is not None
+                    else set()
+                )
+                self._release_waiting(keys)
+            if not records:
+                return
             if self._emitted:
                 records = [r for r in records if record_key(r) not in self._emitted]
-            if self.settings.once_per == "session":
+            if settings.once_per == "session":
                 records = first_in_session(records, moment.session_id)
             for group in [records] if self.parent is None else self._by_claimant(records):
                 if group:
-                    self._submit(make_event(self.settings.event, self.settings.source, group, moment))
+                    self._submit(make_event(settings.event, settings.source, group, moment))
+        except Exception as error:
+            failed("record", settings.name, error)
 
     def failed(self) -> None:
         """The call raised or gave nothing. What it had read of other records still counts."""

@@ -8,6 +8,7 @@ every context variable, not plain threads and executors: there the process's def
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
 
@@ -31,6 +32,26 @@ __all__ = [
 # may be left in another context than it was entered in (a generator closed elsewhere), and one session
 # object may serve several tasks at once.
 _blocks: ContextVar[tuple[session, ...]] = ContextVar("memtally_session", default=())
+
+_data = getattr(os.environ, "_data", None)
+_encode = getattr(os.environ, "encodekey", None)
+
+
+def _reader(name: str) -> Callable[[], str | None]:
+    """A function that reads a variable of the environment as it is now.
+
+    ``os.environ.get`` takes a microsecond, most of it for an exception where the variable is not set, as
+    these are not; on every read of a record that is three of them.
+    """
+    if not isinstance(_data, dict) or _encode is None:  # pragma: no cover - another Python
+        return lambda: os.environ.get(name)
+    data, key = _data, _encode(name)
+    return lambda: os.environ.get(name) if key in data else None
+
+
+_read_disabled = _reader("MEMTALLY_DISABLED")
+_read_session_id = _reader("MEMTALLY_SESSION_ID")
+_read_actor = _reader("MEMTALLY_ACTOR")
 
 _default_session: str | None = None
 _default_actor: str | None = None
@@ -67,7 +88,7 @@ def current_session_id() -> str | None:
     session_id = _innermost("session_id") or _default_session
     if session_id is not None:
         return session_id
-    from_environment = os.environ.get("MEMTALLY_SESSION_ID")
+    from_environment = _read_session_id()
     return well_formed(from_environment) if from_environment else None
 
 
@@ -76,7 +97,7 @@ def current_actor() -> str:
     actor = _innermost("actor") or _default_actor
     if actor is not None:
         return actor
-    from_environment = os.environ.get("MEMTALLY_ACTOR")
+    from_environment = _read_actor()
     if not from_environment or from_environment in ACTORS:
         return from_environment or "agent"
     # configure() refuses it; where only a name in the environment switched recording on, nobody has yet
@@ -96,7 +117,8 @@ def _innermost(attribute: str) -> str | None:
 
 def disabled() -> bool:
     """Whether ``MEMTALLY_DISABLED`` switches recording off."""
-    return os.environ.get("MEMTALLY_DISABLED", "").strip().lower() not in ("", "0", "false", "no")
+    value = _read_disabled()
+    return value is not None and value.strip().lower() not in ("", "0", "false", "no")
 
 
 def sdk_disabled() -> bool:

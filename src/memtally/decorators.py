@@ -19,7 +19,7 @@ from typing import Any, TypeVar, overload
 from memtally._calls import Instrumented, OpenCall, ReadCall
 from memtally.errors import InvalidValueError
 from memtally.events import EXPOSURE, USE, check_kind, check_source
-from memtally.recording import guarded, recording_enabled
+from memtally.recording import failed, guarded, recording_enabled
 
 __all__ = ["instrument_injection", "instrument_read"]
 
@@ -184,10 +184,11 @@ def _plain(function: Callable[..., Any], settings: Instrumented) -> Callable[...
             raise
         finally:
             call.leave(before)
-        handed = result
-        with guarded("result", settings.name):
-            handed = _handed(result, call)
-        return handed  # noqa: RET504 - where looking at it failed, it is the result as it is
+        try:
+            return _handed(result, call)
+        except Exception as error:  # where looking at it failed, it is the result as it is
+            failed("result", settings.name, error)
+            return result
 
     return wrapper
 
@@ -291,11 +292,13 @@ def _async_generator(
 
 
 def _settle(call: OpenCall, result: object) -> None:
-    with guarded("result", call.settings.name):  # a host's own type may fail at anything asked of it
+    try:
         if has_content(result):
             call.returned(result)
         else:
             call.failed()
+    except Exception as error:  # a host's own type may fail at anything asked of it
+        failed("result", call.settings.name, error)
 
 
 def _settle_future(call: OpenCall, future: Any) -> None:

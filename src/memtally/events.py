@@ -22,7 +22,7 @@ from memtally.errors import InvalidValueError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    pass
 
 __all__ = [
     "ACTORS",
@@ -64,7 +64,7 @@ class RecordSnapshot:
     says that only a part was read.
     """
 
-    __slots__ = (
+    _FIELDS = (
         "content_hash",
         "file_bytes",
         "file_tokens_estimate",
@@ -74,6 +74,7 @@ class RecordSnapshot:
         "partial",
         "slug",
     )
+    __slots__ = (*_FIELDS, "_json")
 
     def __init__(
         self,
@@ -94,6 +95,14 @@ class RecordSnapshot:
         self.injected_tokens_estimate = injected_tokens_estimate
         self.content_hash = content_hash
         self.partial = partial
+        self._json: str | None = None  # a record that does not change is encoded once
+
+    @property
+    def json(self) -> str:
+        """The record as it stands in a line."""
+        if self._json is None:
+            self._json = _record_json(self)
+        return self._json
 
     @property
     def key(self) -> tuple[str, str]:
@@ -111,7 +120,7 @@ class RecordSnapshot:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RecordSnapshot):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in self._FIELDS)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -202,8 +211,15 @@ def normal_slug(slug: str) -> str:
     return normalize("NFC", well_formed(slug))
 
 
+_MOST_KINDS = 256
+_kinds: set[str] = set()
+"""Kinds that were found right before."""
+
+
 def check_kind(kind: object) -> str:
     """The kind, or ``InvalidValueError`` unless it is one lower-case word (``a-z 0-9 _ -``)."""
+    if type(kind) is str and kind in _kinds:
+        return kind
     if (
         isinstance(kind, str)
         and kind.isascii()
@@ -211,7 +227,10 @@ def check_kind(kind: object) -> str:
         and kind.replace("_", "a").replace("-", "a").isalnum()
         and kind == kind.lower()
     ):
-        return str.__str__(kind)  # a member of a str enumeration compares like its text, but hashes otherwise
+        kind = str.__str__(kind)  # a member of a str enumeration compares like its text, but hashes otherwise
+        if len(_kinds) < _MOST_KINDS:
+            _kinds.add(kind)
+        return kind
     raise InvalidValueError(
         "kind", kind, "a record's kind is one lower-case word", 'use one such as "decision"'
     )
@@ -282,12 +301,32 @@ def new_event_id() -> str:
     if stamp <= _last_stamp:
         stamp = _last_stamp + 1
     _last_stamp = stamp
-    nanoseconds = stamp << 8
-    milliseconds, rest = divmod(nanoseconds, 1_000_000)
-    fraction = rest * 4096 // 1_000_000
-    random = int.from_bytes(os.urandom(8), "big") & 0x3FFF_FFFF_FFFF_FFFF
-    number = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0x2 << 62 | random
-    return _uuid_text(f"{number:032x}")
+    milliseconds, rest = divmod(stamp << 8, 1_000_000)
+    digits = f"{milliseconds:012x}"
+    return f"{digits[:8]}-{digits[8:]}-7{rest * 4096 // 1_000_000:03x}{_random_end()}"
+
+
+_random_ends: list[str] = []
+_VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
+
+
+def _random_end() -> str:
+    """The random half of an id, with its variant; the system is asked for many at a time."""
+    try:
+        return _random_ends.pop()
+    except IndexError:  # also where another thread has just taken the last
+        digits = os.urandom(512).hex()
+        ends = [
+            f"-{_VARIANT[digits[at]]}{digits[at + 1 : at + 4]}-{digits[at + 4 : at + 16]}"
+            for at in range(0, 1024, 16)
+        ]
+        _random_ends.extend(ends[1:])
+        return ends[0]
+
+
+if hasattr(os, "register_at_fork"):
+    # a child must not make the ids of its parent
+    os.register_at_fork(after_in_child=_random_ends.clear)
 
 
 def event_id_from(value: str) -> str:
@@ -314,59 +353,77 @@ def _uuid_text(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+_second: tuple[int, str] = (-1, "")
+
+
 def format_time(microseconds: int) -> str:
     """RFC 3339 in UTC with six fraction digits, from microseconds since the epoch."""
+    global _second
     seconds, fraction = divmod(microseconds, 1_000_000)
-    t = time.gmtime(seconds)
-    return (
-        f"{t.tm_year:04d}-{t.tm_mon:02d}-{t.tm_mday:02d}T{t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d}"
-        f".{fraction:06d}Z"
-    )
+    known, text = _second  # taken at once: another thread may be in another second
+    if seconds != known:
+        t = time.gmtime(seconds)
+        text = f"{t.tm_year:04d}-{t.tm_mon:02d}-{t.tm_mday:02d}T{t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d}"
+        _second = (seconds, text)
+    return f"{text}.{fraction:06d}Z"
 
 
 # -- the line ----------------------------------------------------------------------------------------
 
 
 def encode_event(event: UsageEvent) -> bytes:
-    """The event as its line in the log: UTF-8 JSON, what varies first, ending in ``\\n``."""
-    head = [f'{{"id":{_text(event.id)},"occurred_at":']
-    head.append("null" if event.occurred_at is None else f'"{format_time(event.occurred_at)}"')
-    head.append(f',"session_id":{"null" if event.session_id is None else _text(event.session_id)}')
+    """The event as its line in the log: UTF-8 JSON, what varies first, ending in ``\n``."""
+    occurred_at = "null" if event.occurred_at is None else f'"{format_time(event.occurred_at)}"'
+    session_id = "null" if event.session_id is None else _text(event.session_id)
+    head = f'{{"id":{_text(event.id)},"occurred_at":{occurred_at},"session_id":{session_id}'
     if event.trace_id is not None:
-        head.append(f',"trace_id":{_text(event.trace_id)}')
+        head += f',"trace_id":{_text(event.trace_id)}'
     if event.span_id is not None:
-        head.append(f',"span_id":{_text(event.span_id)}')
+        head += f',"span_id":{_text(event.span_id)}'
     if event.input_tokens is not None:
-        head.append(f',"input_tokens":{event.input_tokens}')
-    head.append(f',"event":{_text(event.event)},"source":{_text(event.source)}')
-    if event.actor != "agent":
-        head.append(f',"actor":{_text(event.actor)}')
-    if event.host is not None:
-        head.append(f',"host":{_text(event.host)}')
-    if event.tokenizer is not None:
-        head.append(f',"tokenizer":{_text(event.tokenizer)}')
-    return f'{"".join(head)},"records":[{",".join(_records(event.records))}]}}\n'.encode()
+        head += f',"input_tokens":{event.input_tokens}'
+    route = (event.event, event.source, event.actor, event.host, event.tokenizer)
+    tail = _routes.get(route)
+    if tail is None:
+        if len(_routes) >= _MOST_ROUTES:
+            _routes.clear()
+        tail = _routes[route] = _route_json(*route)
+    records = ",".join([record.json for record in event.records])
+    return f'{head}{tail},"records":[{records}]}}\n'.encode()
 
 
-def _records(records: tuple[RecordSnapshot, ...]) -> Iterable[str]:
-    for record in records:
-        parts = [f'{{"kind":{_text(record.kind)},"slug":{_text(record.slug)}']
-        parts.append(f',"file_bytes":{_number(record.file_bytes)}')
-        parts.append(f',"file_tokens_estimate":{_number(record.file_tokens_estimate)}')
-        if record.injected_bytes is not None:
-            parts.append(f',"injected_bytes":{record.injected_bytes}')
-        if record.injected_tokens_estimate is not None:
-            parts.append(f',"injected_tokens_estimate":{record.injected_tokens_estimate}')
-        if record.content_hash is not None:
-            parts.append(f',"content_hash":{_text(record.content_hash)}')
-        if record.partial:
-            parts.append(',"partial":true')
-        parts.append("}")
-        yield "".join(parts)
+_MOST_ROUTES = 256
+_routes: dict[tuple[str, str, str, str | None, str | None], str] = {}
+
+
+def _route_json(event: str, source: str, actor: str, host: str | None, tokenizer: str | None) -> str:
+    made = f',"event":{_text(event)},"source":{_text(source)}'
+    if actor != "agent":
+        made += f',"actor":{_text(actor)}'
+    if host is not None:
+        made += f',"host":{_text(host)}'
+    if tokenizer is not None:
+        made += f',"tokenizer":{_text(tokenizer)}'
+    return made
+
+
+def _record_json(record: RecordSnapshot) -> str:
+    made = f'{{"kind":{_text(record.kind)},"slug":{_text(record.slug)}'
+    made += f',"file_bytes":{_number(record.file_bytes)}'
+    made += f',"file_tokens_estimate":{_number(record.file_tokens_estimate)}'
+    if record.injected_bytes is not None:
+        made += f',"injected_bytes":{record.injected_bytes}'
+    if record.injected_tokens_estimate is not None:
+        made += f',"injected_tokens_estimate":{record.injected_tokens_estimate}'
+    if record.content_hash is not None:
+        made += f',"content_hash":{_text(record.content_hash)}'
+    if record.partial:
+        made += ',"partial":true'
+    return made + "}"
 
 
 def _text(value: str) -> str:
-    return _quote(well_formed(value))
+    return _quote(value if value.isascii() else well_formed(value))
 
 
 def _number(value: int | None) -> str:

@@ -44,7 +44,7 @@ def append(directory: str, entries: list[dict[str, object]]) -> bool:
         descriptor = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             try:
-                locked = lock(descriptor, _LOCK_SECONDS)
+                locked = lock(descriptor, time.monotonic() + _LOCK_SECONDS)
             except OSError:
                 locked = False  # a file system without locks
             status = os.fstat(descriptor)

@@ -13,18 +13,19 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from opentelemetry._logs import Logger, LogRecord
-from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk._logs.export import LogRecordExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from memtally import faults, recording, semconv, tokens
 from memtally.context import check_defaults, disabled, sdk_disabled, set_defaults
 from memtally.errors import ConfigError, InvalidValueError
 from memtally.workspace import Workspace, find_workspace
+
+if TYPE_CHECKING:
+    from memtally_exporters import WorkspaceLogExporter
 
 __all__ = ["configure", "shutdown"]
 
@@ -124,13 +125,13 @@ def _build(place: Workspace, otlp: LogRecordExporter | None, fsync: bool) -> _Pi
             f"events wait in memory, see memtally status"
         )
     made = _Pipeline(place, config.workspace_id, problem)
-    resource = Resource.create({semconv.WORKSPACE_ID: config.workspace_id or ""})
     exporter = WorkspaceLogExporter(place.root, fsync=fsync, seal_bytes=config.seal_bytes)
-    made.workspace_logger = SynchronousLogger(exporter.export, resource)
+    made.workspace_logger = SynchronousLogger(exporter)
     made.closers.append(exporter.shutdown)
     if otlp is not None:
         from memtally_exporters.otlp import batching_logger  # noqa: PLC0415 - an extra
 
+        resource = Resource.create({semconv.WORKSPACE_ID: config.workspace_id or ""})
         made.otlp_logger, close = batching_logger(otlp, resource, OTLP_EXIT_SECONDS)
         made.closers.append(close)
     return made
@@ -175,17 +176,13 @@ class SynchronousLogger(Logger):
     It is a logger of the API with nothing in between: no limits, no queue, no environment.
     """
 
-    def __init__(self, export: Callable[[Any], object], resource: Resource) -> None:
+    def __init__(self, exporter: WorkspaceLogExporter) -> None:
         super().__init__(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, semconv.SCHEMA_URL)
-        self._export = export
-        self._resource = resource
-        self._scope = InstrumentationScope(semconv.SCOPE_NAME, semconv.SCOPE_VERSION, semconv.SCHEMA_URL)
+        self.exporter = exporter
 
     def emit(self, record: LogRecord | None = None, **parts: Any) -> None:
         """Export one record, given whole or by its parts."""
-        if record is None:
-            record = LogRecord(**parts)
-        self._export((ReadableLogRecord(record, self._resource, self._scope),))
+        self.exporter.export_record(LogRecord(**parts) if record is None else record)
 
     def enabled(self, **_: Any) -> bool:
         """Always: what is configured is wanted."""

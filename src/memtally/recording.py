@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from opentelemetry import trace
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber, get_logger
-from opentelemetry.context import get_value
+from opentelemetry.context import Context, get_current, get_value
 
 from memtally import faults, semconv
 from memtally.context import check_actor, check_session_id, current_actor, current_session_id, disabled
@@ -44,6 +44,7 @@ __all__ = [
     "as_records",
     "emit_event",
     "event_attributes",
+    "failed",
     "forget_host_logger",
     "guarded",
     "make_event",
@@ -82,17 +83,19 @@ class UsageLogRecord(LogRecord):
     """
 
     def __init__(self, event: UsageEvent, workspace_id: str | None) -> None:
-        self._made: Any = None
-        super().__init__(
-            timestamp=_otlp_time(event.occurred_at),
-            observed_timestamp=time.time_ns(),
-            severity_number=SeverityNumber.INFO,
-            event_name=semconv.EVENT_NAMES[event.event],
-        )
-        self._made = None  # the base class has just set it to nothing
+        # what the base class would set, whichever its version, without asking for the span once more
+        self.__dict__.update(_BLANK)
+        self.timestamp = _otlp_time(event.occurred_at)
+        self.observed_timestamp = time.time_ns()
+        self.context = get_current()
+        if event.trace_id is not None and event.span_id is not None:
+            self.trace_id, self.span_id = int(event.trace_id, 16), int(event.span_id, 16)
+            self.trace_flags = trace.get_current_span(self.context).get_span_context().trace_flags
+        self.event_name = semconv.EVENT_NAMES[event.event]
         self.usage_event = event
         self.workspace_id = workspace_id
         self.persisted_to: str | None = None
+        self._made: Any = None
 
     @property
     def attributes(self) -> Any:
@@ -104,6 +107,13 @@ class UsageLogRecord(LogRecord):
     @attributes.setter
     def attributes(self, value: Any) -> None:
         self._made = value
+
+
+_BLANK = {
+    name: value
+    for name, value in vars(LogRecord(context=Context(), severity_number=SeverityNumber.INFO)).items()
+    if name != "attributes"  # made from the event
+}
 
 
 def _otlp_time(microseconds: int | None) -> int | None:
@@ -298,8 +308,10 @@ def emit_event(event: UsageEvent) -> None:
     record = UsageLogRecord(event, destination.workspace_id)
     for logger in destination.loggers:
         # one failing destination must not cost the others the event
-        with guarded("emit"):
+        try:
             logger.emit(record)
+        except Exception as error:
+            failed("emit", "", error)
     if not destination.host_gets_events:
         return
     if _host_logger is None:
@@ -367,12 +379,15 @@ class guarded:
     ) -> bool:
         if not isinstance(error, Exception):
             return False
-        # the text of an exception may hold content of a record; also ours, where records= confused the two
-        said = type(error).__name__
-        if isinstance(error, InvalidValueError):
-            said += f": {error.without_value}"
-        of = f" {self._where}()" if self._where else ""
-        faults.note(
-            f"{self._what}_failed", f"recording{of} failed ({said}); the read itself is untouched", error
-        )
+        failed(self._what, self._where, error)
         return True
+
+
+def failed(what: str, where: str, error: Exception) -> None:
+    """Count a fault of recording, for who catches it without ``guarded``; see there."""
+    # the text of an exception may hold content of a record; also ours, where records= confused the two
+    said = type(error).__name__
+    if isinstance(error, InvalidValueError):
+        said += f": {error.without_value}"
+    of = f" {where}()" if where else ""
+    faults.note(f"{what}_failed", f"recording{of} failed ({said}); the read itself is untouched", error)

@@ -128,6 +128,10 @@ def snapshots(
 
     The tokenizer is ``None`` where no size could be measured. ``root``: the workspace.
     """
+    if len(records) == 1 and type(records[0].content) is str:
+        found = _unchanged(records[0], records[0].content)
+        if found is not None:
+            return found
     measure = Measure(root)
     made: dict[tuple[str, str], RecordSnapshot] = {}
     for record in records:
@@ -145,3 +149,30 @@ def snapshots(
             partial=record.partial,
         )
     return tuple(made.values()), measure.tokenizer
+
+
+_MOST_KEPT = 4_096
+_kept: dict[tuple[str, str, int, int], tuple[tokens.TokenEstimator, str, tuple[RecordSnapshot]]] = {}
+
+
+def _unchanged(record: MemoryRecord, text: str) -> tuple[tuple[RecordSnapshot], str] | None:
+    """The snapshot of a record that was read whole, as it was made when the text was first met.
+
+    By hash and length: no content is kept. ``None`` where there is more to a record than its text.
+    """
+    if record.injected is not None or record.partial:
+        return None
+    key = (record.kind, record.slug, hash(text), len(text))
+    estimator = tokens.estimator()
+    kept = _kept.get(key)
+    if kept is not None and kept[0] is estimator and estimator.holds(kept[1], len(text)):
+        return kept[2], kept[1]
+    measure = Measure()
+    size, count = measure(text)
+    made = (RecordSnapshot(record.kind, record.slug, size, count),)
+    tokenizer = measure.tokenizer
+    assert tokenizer is not None  # a text always has an estimate
+    if len(_kept) >= _MOST_KEPT:
+        _kept.clear()
+    _kept[key] = (estimator, tokenizer, made)
+    return made, tokenizer

@@ -68,8 +68,7 @@ class TokenEstimator:
             self.load_in_background()
         key = (hash(text), len(text))
         found = self._cache.get(key)
-        # an estimate by formula is made again once the exact encoder is there
-        if found is not None and (found[1] == self.name or self._counter is None or len(text) > EXACT_LIMIT):
+        if found is not None and self.holds(found[1], len(text)):
             return found
         made = self._make(text)
         self._cache[key] = made
@@ -79,6 +78,10 @@ class TokenEstimator:
             except KeyError:  # another thread emptied it meanwhile
                 pass
         return made
+
+    def holds(self, made_by: str, length: int) -> bool:
+        """Whether an estimate stands: one by formula is made again once the exact encoder is there."""
+        return made_by == self.name or self._counter is None or length > EXACT_LIMIT
 
     def _make(self, text: str) -> tuple[int, str]:
         if self.name == BYTES_QUARTER:

@@ -51,14 +51,13 @@ else:
                 raise
 
 
-def lock(descriptor: int, timeout: float) -> bool:
-    """Take the exclusive lock within ``timeout`` seconds; whether it was taken.
+def lock(descriptor: int, deadline: float) -> bool:
+    """Take the exclusive lock, before a time on the monotonic clock; whether it was taken.
 
     Raises ``OSError`` where the file system has no locks.
     """
     if _try_lock(descriptor):
         return True
-    deadline = time.monotonic() + timeout
     pause = _FIRST_PAUSE
     while time.monotonic() < deadline:
         time.sleep(pause)

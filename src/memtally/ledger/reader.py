@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -132,6 +133,7 @@ class _File:
             copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the others
             with stream:
                 shutil.copyfileobj(stream, copy, _BLOCK)
+            copy.flush()  # it is read by its descriptor, past what the stream still holds
             self._stream, self.size, self._again = copy, copy.tell(), False
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
@@ -222,7 +224,7 @@ def _settled_size(stream: BinaryIO, size: int) -> int:
     if size == 0 or _last_byte(stream, size) == b"\n":
         return size
     try:
-        if not lock(stream.fileno(), _SETTLING_SECONDS):
+        if not lock(stream.fileno(), time.monotonic() + _SETTLING_SECONDS):
             return size
     except OSError:
         return size  # a file system without locks

@@ -242,7 +242,7 @@ class LogWriter:
                     if torn == ATTEMPTS:
                         raise OSError(errno.EIO, "the file takes no whole line")
                     data, written = b"\n" + data.lstrip(b"\n"), 0
-                taken = os.write(self._descriptor, memoryview(data)[written:])
+                taken = os.write(self._descriptor, memoryview(data)[written:] if written else data)
                 if taken == 0:
                     raise OSError(errno.EIO, "the file takes no bytes")
                 written += taken
@@ -270,7 +270,7 @@ class LogWriter:
             if self._descriptor < 0:
                 self._open()
             try:
-                locked = lock(self._descriptor, max(0.0, deadline - time.monotonic()))
+                locked = lock(self._descriptor, deadline)
             except OSError as error:
                 if not is_the_systems(error):
                     raise
