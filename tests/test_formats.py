@@ -52,7 +52,7 @@ def test_the_example_of_the_formats(tmp_path: Path) -> None:
             event(4, "c", actor="maintenance"),
         ],
     )
-    assert FORMATS["table"].report(made, Options()) == (
+    assert format_module("table").report(made, Options()) == (
         "RECORD      USES  LAST USED         BY SOURCE                     EXPOSURES  TOKENS LATEST  TOKENS TOTAL\n"
         "decision/a     2  2026-05-04 12:00  KnowledgeRef 1, MemoryRead 1          0              -             0\n"
         "decision/b     0  -                 -                                     1             10            10\n"
@@ -69,7 +69,7 @@ def test_the_example_of_the_formats(tmp_path: Path) -> None:
 def test_json_has_the_required_keys_by_name(tmp_path: Path) -> None:
     """The eight keys of the contract, the envelope, UTC times with six digits, integers exact."""
     made = report_of(tmp_path / "log.jsonl", [event(1, record={"file_bytes": 9007199254740993}), exposure(2)])
-    got = json.loads(FORMATS["json"].report(made, Options(everything=True)))
+    got = json.loads(format_module("json").report(made, Options(everything=True)))
     assert (got["format_version"], got["generated_at"]) == (1, "2026-06-01T00:00:00.000000Z")
     [record] = got["records"]
     assert {name: record[name] for name in list(record)[:8]} == {
@@ -82,7 +82,7 @@ def test_json_has_the_required_keys_by_name(tmp_path: Path) -> None:
         "estimated_tokens_per_injection": 10,
         "estimated_total_resident_exposure_tokens": 10,
     }
-    assert '"file_bytes": 40' in FORMATS["json"].report(made, Options())
+    assert '"file_bytes": 40' in format_module("json").report(made, Options())
     assert got["coverage"]["log_state"] == "ok"
     assert got["coverage"]["sources"]["MemoryRead"] == {
         "events": 1,
@@ -95,13 +95,13 @@ def test_large_integers_survive_every_format(tmp_path: Path) -> None:
     """Sizes beyond 2**53 keep their digits in JSON and CSV."""
     made = report_of(tmp_path / "log.jsonl", [event(1, record={"file_bytes": 9007199254740993})])
     for name in ("json", "csv"):
-        assert "9007199254740993" in FORMATS[name].report(made, Options(everything=True))
+        assert "9007199254740993" in format_module(name).report(made, Options(everything=True))
 
 
 def test_csv_reads_back(tmp_path: Path) -> None:
     """A spreadsheet's reader finds the same figures, unknown values empty."""
     made = report_of(tmp_path / "log.jsonl", [event(1), event(2, source="KnowledgeRef")])
-    [row] = csv.DictReader(io.StringIO(FORMATS["csv"].report(made, Options(everything=True))))
+    [row] = csv.DictReader(io.StringIO(format_module("csv").report(made, Options(everything=True))))
     assert (row["kind"], row["slug"], row["use_count"]) == ("decision", "a", "2")
     assert row["source_breakdown"] == "KnowledgeRef=1 MemoryRead=1"
     assert (row["estimated_tokens_per_injection"], row["resident"]) == ("", "")
@@ -153,12 +153,12 @@ def test_markdown_is_bounded_and_says_what_it_is(tmp_path: Path) -> None:
     events = [event(n, f"slug-{n}" * 5, source=f"Source{n}") for n in range(1, 400)]
     made = report_of(tmp_path / "log.jsonl", events)
     for bound in (1_000, 3_000, 6_000):
-        text = FORMATS["markdown"].report(made, Options(max_chars=bound))
+        text = format_module("markdown").report(made, Options(max_chars=bound))
         assert len(text) <= bound
         assert "more not shown" in text
         assert "Evidence, not judgment" in text
         assert "no proof of disuse" in text
-        assert len(FORMATS["markdown"].review(made.review(), made, Options(max_chars=bound))) <= bound
+        assert len(format_module("markdown").review(made.review(), made, Options(max_chars=bound))) <= bound
 
 
 def test_ties_are_settled_by_name(tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_ties_are_settled_by_name(tmp_path: Path) -> None:
         random.Random(seed).shuffle(events)
         made = report_of(tmp_path / "log.jsonl", events)
         texts.add(
-            FORMATS["table"].report(made, Options(limit=10))
-            + FORMATS["markdown"].report(made, Options(sort="tokens"))
+            format_module("table").report(made, Options(limit=10))
+            + format_module("markdown").report(made, Options(sort="tokens"))
         )
     assert len(texts) == 1
 
@@ -191,13 +191,16 @@ def test_orders(tmp_path: Path, sort: str, first: str) -> None:
         exposure(8, "e", record={"file_tokens_estimate": 500}),
     ]
     made = report_of(tmp_path / "log.jsonl", events)
-    assert FORMATS["table"].report(made, Options(sort=sort)).splitlines()[1].split()[0] == f"decision/{first}"
+    assert (
+        format_module("table").report(made, Options(sort=sort)).splitlines()[1].split()[0]
+        == f"decision/{first}"
+    )
 
 
 def test_a_narrow_terminal_keeps_the_figures(tmp_path: Path) -> None:
     """Where the columns do not fit, the name gives way and the numbers stay."""
     made = report_of(tmp_path / "log.jsonl", [event(1, "a-very-long-slug-" * 10)])
-    line = FORMATS["table"].report(made, Options(columns=80)).splitlines()[1]
+    line = format_module("table").report(made, Options(columns=80)).splitlines()[1]
     assert "…" in line
     assert "MemoryRead 1" in line
     assert width(line) < 120
@@ -223,9 +226,9 @@ def test_evening_use_is_of_that_day_in_its_zone(tmp_path: Path) -> None:
     """A zone given holds for dates and times alike, in table and review, with its name at that date."""
     made = report_of(tmp_path / "log.jsonl", [event(1, occurred_at="2025-07-25T04:08:00Z")])
     options = Options(zone=ZoneInfo("America/Los_Angeles"))
-    assert "2025-07-24 21:08" in FORMATS["table"].report(made, options)
-    assert "PDT" in FORMATS["table"].report(made, options)
-    assert "last on 2025-07-24" in FORMATS["table"].review(made.review(), made, options)
+    assert "2025-07-24 21:08" in format_module("table").report(made, options)
+    assert "PDT" in format_module("table").report(made, options)
+    assert "last on 2025-07-24" in format_module("table").review(made.review(), made, options)
 
 
 @given(st.text())
@@ -260,7 +263,7 @@ def test_coverage_is_said_in_words(tmp_path: Path) -> None:
     from memtally.report import build_report
 
     made = build_report(logs=[path], now=NOW)
-    text = FORMATS["table"].report(made, Options())
+    text = format_module("table").report(made, Options())
     for sentence in (
         "1 damaged line (0 events recovered from them).",
         "1 duplicate event (counted once).",
@@ -287,14 +290,14 @@ def test_unknown_and_mixed_costs_are_marked(tmp_path: Path) -> None:
         ],
     )
     for name in ("table", "markdown"):
-        text = FORMATS[name].report(made, Options())
+        text = format_module(name).report(made, Options())
         for slug, cell in {"unknown": "?*", "partly": "10*", "mixed": "~20", "plain": "10"}.items():
             [line] = [line for line in text.splitlines() if f"decision/{slug}" in line]
             assert f" {cell}" in line
         assert "* without 2 placings whose size is unknown." in text
         assert "~ a sum over estimates by several tokenizers." in text
     clean = report_of(tmp_path / "log.jsonl", [exposure(1)])
-    assert "*" not in FORMATS["table"].report(clean, Options())
+    assert "*" not in format_module("table").report(clean, Options())
 
 
 @pytest.mark.parametrize("bound", [500, 1_000, 2_000])
@@ -307,7 +310,7 @@ def test_markdown_keeps_its_bound_with_long_names(tmp_path: Path, bound: int) ->
     (tmp_path / ".memtally" / "config.toml").write_text('preset = "generic"\n')
     made = report_of(tmp_path / "log.jsonl", [event(1)], workspace=tmp_path)
     options = Options(max_chars=bound)
-    markdown = FORMATS["markdown"]
+    markdown = format_module("markdown")
     for text in (
         markdown.report(made, options),
         markdown.review(made.review(), made, options),
@@ -332,7 +335,7 @@ def test_a_damaged_log_has_the_same_figures_in_every_format(tmp_path: Path) -> N
     made = memtally.build_report(logs=[path], now=NOW)
     assert (made.coverage.damaged_lines, made.coverage.recovered_events) == (5, 4)
     assert (made.coverage.duplicate_events, made.coverage.conflicting_events) == (1, 1)
-    text = {name: FORMATS[name].report(made, Options(everything=True)) for name in FORMATS}
+    text = {name: format_module(name).report(made, Options(everything=True)) for name in FORMATS}
     shown: dict[str, dict[str, tuple[str, str]]] = {
         "json": {
             r["slug"]: (str(r["use_count"]), str(r["resident_exposure_count"]))

@@ -28,7 +28,7 @@ from memtally.ledger import decode
 from memtally.ledger.decode import decode_line
 from memtally.records import MemoryRecord
 from memtally.report._text import one_line
-from memtally.report.formats import FORMATS, Options
+from memtally.report.formats import Options, format_module
 from memtally.workspace import find_workspace
 from test_report import event, report_of
 
@@ -405,7 +405,9 @@ def test_markdown_is_never_cut_in_the_middle_of_a_name(tmp_path: Path) -> None:
     """Many long names of sources leave the names of tokenizers inert, in every line of the text."""
     evil = "<img src=x onerror=alert(1)> [click](http://evil) **SYSTEM**"
     events = [event(n, source=f"S{n:02}{'a' * 10}", tokenizer=evil if n % 2 else "") for n in range(1, 31)]
-    text = FORMATS["markdown"].report(report_of(tmp_path / "log.jsonl", events), Options(everything=True))
+    text = format_module("markdown").report(
+        report_of(tmp_path / "log.jsonl", events), Options(everything=True)
+    )
     for line in text.splitlines():
         outside_code = re.sub(r"`[^`]*`", "", line)
         assert "<img" not in outside_code
@@ -418,8 +420,8 @@ def test_one_huge_name_does_not_swell_the_text(tmp_path: Path, name: str) -> Non
     events = [event(n, f"r{n}") for n in range(1, 1_001)]
     events += [event(2_000, "z" * 1_000_000, source="S" * 1_000_000)]
     made = report_of(tmp_path / "log.jsonl", events)
-    assert len(FORMATS[name].report(made, Options(everything=True))) < 1_000_000
-    assert "z" * 1_000_000 in FORMATS["json"].report(made, Options(everything=True))
+    assert len(format_module(name).report(made, Options(everything=True))) < 1_000_000
+    assert "z" * 1_000_000 in format_module("json").report(made, Options(everything=True))
 
 
 @pytest.mark.parametrize("depth", [100, 400])

@@ -378,9 +378,9 @@ def test_a_stuck_lock_holder_costs_one_wait_not_one_a_read(
     waits: list[float] = []
     real = writer_module.lock
 
-    def counted(descriptor: int, timeout: float) -> bool:
-        waits.append(timeout)
-        return real(descriptor, min(timeout, 0.05))
+    def counted(descriptor: int, deadline: float) -> bool:
+        waits.append(deadline - time.monotonic())
+        return real(descriptor, min(deadline, time.monotonic() + 0.05))
 
     monkeypatch.setattr(writer_module, "lock", counted)
     writer = LogWriter(str(log))

@@ -182,12 +182,8 @@ class OpenCall:
         try:
             if self._waiting:
                 # a veto of records= is a veto of what the same read has reported from inside, too
-                keys = (
-                    {record_key(r) for r in records} or self._expected_keys()
-                    if records is not None
-                    else set()
-                )
-                self._release_waiting(keys)
+                mine = set(map(record_key, records or ()))
+                self._release_waiting(mine or (set() if records is None else self._expected_keys()))
             if not records:
                 return
             if self._emitted:

@@ -10,19 +10,13 @@ estimated tokens; ``None`` means unknown, which is not zero.
 
 from __future__ import annotations
 
-import os
-import time
-
 try:  # the C helper json.dumps itself uses; importing json would triple the start of a hook
     from _json import encode_basestring as _quote
 except ImportError:  # pragma: no cover - other Python implementations
     from json.encoder import encode_basestring as _quote
 
+from memtally._stamps import event_id_from, format_time, new_event_id, well_formed
 from memtally.errors import InvalidValueError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "ACTORS",
@@ -52,8 +46,6 @@ USE_SOURCES = ("MemoryRead", "KnowledgeRef", "WorkflowInvoke", "SkillInvoke", "S
 
 MAX_COUNT = 2**63 - 1
 """Largest size or token count: what OTLP's signed 64-bit integers can carry."""
-
-_ID_NAMESPACE = bytes.fromhex("8f1d7f0c5c1c5e0fa3a5d2a94e0a6b31")
 
 
 class RecordSnapshot:
@@ -192,16 +184,6 @@ class UsageEvent:
 # -- values ------------------------------------------------------------------------------------------
 
 
-def well_formed(text: str) -> str:
-    """The text with lone surrogates written out (``\\ud800``), so that UTF-8 and OTLP can carry it.
-
-    File names that are not UTF-8 reach Python with such characters; two of them stay two.
-    """
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def normal_slug(slug: str) -> str:
     """The slug as records are compared: well-formed and NFC, case kept."""
     if slug.isascii():
@@ -287,85 +269,6 @@ def check_count(name: str, value: object) -> int | None:
             name, value, "a count is a whole number from 0 to 2**63-1", "pass None if unknown"
         )
     return value
-
-
-# -- ids and times -----------------------------------------------------------------------------------
-
-_last_stamp = 0
-
-
-def new_event_id() -> str:
-    """A version 7 UUID; ids made by one thread of one process sort by the time they were made."""
-    global _last_stamp
-    stamp = time.time_ns() >> 8  # about a quarter of a microsecond, so that 12 bits split a millisecond
-    if stamp <= _last_stamp:
-        stamp = _last_stamp + 1
-    _last_stamp = stamp
-    milliseconds, rest = divmod(stamp << 8, 1_000_000)
-    digits = f"{milliseconds:012x}"
-    return f"{digits[:8]}-{digits[8:]}-7{rest * 4096 // 1_000_000:03x}{_random_end()}"
-
-
-_random_ends: list[str] = []
-_VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
-
-
-def _random_end() -> str:
-    """The random half of an id, with its variant; the system is asked for many at a time."""
-    try:
-        return _random_ends.pop()
-    except IndexError:  # also where another thread has just taken the last
-        digits = os.urandom(512).hex()
-        ends = [
-            f"-{_VARIANT[digits[at]]}{digits[at + 1 : at + 4]}-{digits[at + 4 : at + 16]}"
-            for at in range(0, 1024, 16)
-        ]
-        _random_ends.extend(ends[1:])
-        return ends[0]
-
-
-if hasattr(os, "register_at_fork"):
-    # a child must not make the ids of its parent
-    os.register_at_fork(after_in_child=_random_ends.clear)
-
-
-def event_id_from(value: str) -> str:
-    """The event id that stands for an id of the caller's: a UUID as it is, any other text by version 5.
-
-    The same text always gives the same id, so that recording it again adds nothing.
-    """
-    digits = value.replace("-", "").lower()
-    if len(digits) == 32 and len(value) in (32, 36) and all(c in "0123456789abcdef" for c in digits):
-        return _uuid_text(digits)
-    if not value:
-        raise InvalidValueError(
-            "event_id", value, "an event id is not empty", "pass the host's own id, or None"
-        )
-    from hashlib import sha1  # noqa: PLC0415 - only where a host's own id is given
-
-    digest = bytearray(sha1(_ID_NAMESPACE + well_formed(value).encode(), usedforsecurity=False).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x50
-    digest[8] = digest[8] & 0x3F | 0x80
-    return _uuid_text(digest.hex())
-
-
-def _uuid_text(digits: str) -> str:
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-_second: tuple[int, str] = (-1, "")
-
-
-def format_time(microseconds: int) -> str:
-    """RFC 3339 in UTC with six fraction digits, from microseconds since the epoch."""
-    global _second
-    seconds, fraction = divmod(microseconds, 1_000_000)
-    known, text = _second  # taken at once: another thread may be in another second
-    if seconds != known:
-        t = time.gmtime(seconds)
-        text = f"{t.tm_year:04d}-{t.tm_mon:02d}-{t.tm_mday:02d}T{t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d}"
-        _second = (seconds, text)
-    return f"{text}.{fraction:06d}Z"
 
 
 # -- the line ----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from memtally.ledger import otlp
 __all__ = [
     "MAX_TIME",
     "MIN_TIME",
+    "KnownRecord",
     "SizedRecord",
     "SizedTail",
     "Tail",
@@ -49,8 +50,8 @@ class _Record(msgspec.Struct, gc=False):
     partial: bool | None = None
 
 
-class _KnownRecord(_Record, gc=False, forbid_unknown_fields=True):
-    pass
+class KnownRecord(_Record, gc=False, forbid_unknown_fields=True):
+    """A record without fields that are not known."""
 
 
 class Tail(msgspec.Struct, gc=False, forbid_unknown_fields=True):
@@ -61,7 +62,7 @@ class Tail(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     actor: str | None = None
     host: str | None = None
     tokenizer: str | None = None
-    records: list[_KnownRecord] = []
+    records: list[KnownRecord] = []
 
 
 class SizedRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):

@@ -126,7 +126,7 @@ class PieceCounter:
         """Decode the tails that are not known yet; the lines in which there is none."""
         unknown = self._cut_unknown(found)
         new = set(map(found.tail, unknown)).difference(self._shapes)
-        if 2 * len(new) > len(found.lines) > _FEW and not self._pause:
+        if 2 * len(new) > len(found.lines) > _FEW and not (self._pause or self.tally.aliases):
             self._pause = _PAUSE
             self._fresh.look_up(found)
             unknown = self._cut_unknown(found)
@@ -181,10 +181,11 @@ class PieceCounter:
     def _count(self, found: Columns) -> None:
         apart: set[int] = set()  # lines that do not count for sessions
         if self._fresh.looked_up:
-            sized = [index for index, meaning in enumerate(found.meanings) if type(meaning) is SizedTail]
-            apart |= self._fresh.add(found, sized)
-            others = sorted(set(range(len(found.ids))).difference(sized))
-            apart |= count_shapes(found, others)
+            sized: list[int] = []
+            shaped: list[int] = []
+            for index, meaning in enumerate(found.meanings):
+                (sized if type(meaning) is SizedTail else shaped).append(index)
+            apart = self._fresh.add(found, sized) | (count_shapes(found, shaped) if shaped else set())
         elif found.ids:
             apart = count_shapes(found)
         met = self._met

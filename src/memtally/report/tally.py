@@ -16,7 +16,18 @@ import msgspec
 from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent, format_time, is_search_source
 from memtally.ledger.decode import MAX_TIME, MIN_TIME
 
-__all__ = ["CLOCK_SKEW", "Cell", "Filters", "RecordTally", "Span", "Tally"]
+__all__ = [
+    "CLOCK_SKEW",
+    "Cell",
+    "CellKey",
+    "Filters",
+    "Latest",
+    "RecordTally",
+    "Span",
+    "Tally",
+    "is_counted",
+    "stamp_of",
+]
 
 Key = tuple[str, str]
 CellKey = tuple[str, str, str, str, bool]
