@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 
 import pytest
@@ -239,3 +240,23 @@ def test_any_event_survives_its_line(event: UsageEvent) -> None:
     found, damaged = decode_line(line[:-1])
     assert not damaged
     assert found == [event]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_makes_no_id_of_its_parent() -> None:
+    """What randomness the parent has in store is not the child's, too."""
+    new_event_id()  # there is some in store now
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, "".join(new_event_id()[19:] for _ in range(40)).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as stream:
+        text = stream.read()
+    os.waitpid(child, 0)
+    theirs = {text[at : at + 17] for at in range(0, len(text), 17)}
+    mine = {new_event_id()[19:] for _ in range(100)}
+    assert len(theirs) == 40
+    assert len(mine) == 100
+    assert theirs.isdisjoint(mine)

@@ -562,10 +562,10 @@ def test_an_exception_right_after_the_locking_lets_the_lock_go(
     writer.append(entry(1))
     with monkeypatch.context() as patch:
 
-        def interrupted(_: int) -> None:
+        def interrupted(_: str, **__: bool) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(writer_module.os, "fstat", interrupted)
+        patch.setattr(writer_module.os, "stat", interrupted)
         with pytest.raises(KeyboardInterrupt):
             writer.append(entry(2))
     with log.open("rb") as other:
@@ -600,13 +600,13 @@ def test_an_interrupt_before_the_write_loses_no_line_of_the_same_length(
     writer = LogWriter(str(log))
     writer.append(entry(2))
     log.write_bytes(entry(3))
-    real = os.fstat
+    real = os.stat
 
-    def interrupted(descriptor: int) -> os.stat_result:
-        monkeypatch.setattr(writer_module.os, "fstat", real)
+    def interrupted(path: str, **_: bool) -> os.stat_result:
+        monkeypatch.setattr(writer_module.os, "stat", real)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(writer_module.os, "fstat", interrupted)
+    monkeypatch.setattr(writer_module.os, "stat", interrupted)
     with pytest.raises(KeyboardInterrupt):
         writer.append(entry(4))
     assert writer.append(entry(5))

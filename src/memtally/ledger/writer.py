@@ -208,8 +208,7 @@ class LogWriter:
         data = lines[0][0] if len(lines) == 1 else b"".join([line for [line] in lines])
         locked, start = False, -1
         try:
-            locked = self._lock_current_file(deadline)
-            start = os.fstat(self._descriptor).st_size
+            locked, start = self._lock_current_file(deadline)
             if start != self._end and start > 0 and _byte_at(self._descriptor, start - 1) != b"\n":
                 data = b"\n" + data  # somebody's torn line ends here, and costs only itself
             self._end = self._write_all(data, start, locked)
@@ -263,8 +262,8 @@ class LogWriter:
                 raise
             # the next writer starts with a newline
 
-    def _lock_current_file(self, deadline: float) -> bool:
-        """Open and lock the file that the path names now; whether it could be locked."""
+    def _lock_current_file(self, deadline: float) -> tuple[bool, int]:
+        """Open and lock the file that the path names now; whether it could be locked, and its size."""
         attempts = 0
         while True:
             if self._descriptor < 0:
@@ -289,7 +288,7 @@ class LogWriter:
             except FileNotFoundError:
                 found = None
             if found is not None and (found.st_dev, found.st_ino) == self._inode:
-                return locked
+                return locked, found.st_size
             # renamed, sealed or removed under our feet: what the path names now is the log
             self._close_descriptor()
             attempts += 1
@@ -325,10 +324,10 @@ class LogWriter:
             size = 0
         if size == 0:
             return None  # opening it would create it
-        if not self._lock_current_file(time.monotonic() + LOCK_TIMEOUT):
+        locked, size = self._lock_current_file(time.monotonic() + LOCK_TIMEOUT)
+        if not locked:
             raise TimeoutError("it cannot be locked")
-        # another may have sealed it meanwhile
-        return self._seal_locked() if os.fstat(self._descriptor).st_size else None
+        return self._seal_locked() if size else None  # another may have sealed it meanwhile
 
     def _seal_locked(self) -> str:
         """Give the log its number. ``link`` never replaces a file, so no segment is ever lost."""
