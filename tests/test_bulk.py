@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from memtally.ledger.reader import ReadCounts, open_logs
 from memtally.report import bulk, counting, fresh, repeats, sharing, survey
 from memtally.report.each import add_each
 from memtally.report.tally import Filters, Tally
+from test_bench import generated
 
 ALIASES = {("decision", "a"): ("decision", "b"), ("knowledge", "c-1"): ("decision", "c-2")}
 
@@ -26,6 +29,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds so small that a short log meets all of them."""
     for module, name, value in (
         (reader, "_BLOCK", 6_000),
+        (reader, "_PIECE", 6_000),
         (reader, "_FIRST_LOOK", 64),
         (survey, "_EDGE", 2),
         (survey, "_RUN", 40),
@@ -105,3 +109,75 @@ def test_bulk_counts_what_one_by_one_counts(seed: int, tmp_path: Path) -> None:
         paths.append(paths[0])
     make = settings(randomly)
     assert in_bulk(paths, make, randomly.choice([1, 1, 3])) == one_by_one(paths, make)
+
+
+@pytest.fixture
+def shared_log(small: None, tmp_path: Path) -> Path:
+    """A log that is large enough to be shared among processes."""
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(random_log(random.Random(1), 300, jitter=5))
+    return path
+
+
+def no_child_is_left() -> bool:
+    """Whether this process has no children, not even ended ones."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("fails", ["state_of", "_taken", "fork"])
+def test_where_a_child_fails_this_process_counts_it_all(
+    shared_log: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """A child that dies, at the start or when it is done, or cannot be made, costs time and nothing else."""
+    parent, taken = os.getpid(), sharing._taken
+
+    def dies(*arguments: Any) -> Any:
+        if os.getpid() != parent:
+            os._exit(3)
+        return taken(*arguments)
+
+    def refuses() -> int:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    if fails == "fork":
+        monkeypatch.setattr(os, "fork", refuses)
+    else:
+        monkeypatch.setattr(sharing, fails, dies)
+    assert in_bulk([shared_log], Tally, 3) == one_by_one([shared_log], Tally)
+    assert no_child_is_left()
+
+
+def test_a_process_with_threads_is_not_forked(shared_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that another thread holds would be held in the child for ever."""
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("forked"))
+    leave = threading.Event()
+    thread = threading.Thread(target=leave.wait)
+    thread.start()
+    try:
+        assert in_bulk([shared_log], Tally, 3) == one_by_one([shared_log], Tally)
+    finally:
+        leave.set()
+        thread.join()
+
+
+def test_children_take_shares_and_are_gone(shared_log: Path) -> None:
+    """With three processes two are forked; afterwards none is left, and the figures are the same."""
+    assert in_bulk([shared_log], Tally, 3) == one_by_one([shared_log], Tally)
+    assert no_child_is_left()
+
+
+def test_memory_does_not_hold_the_ids_of_an_ordered_log(small: None, tmp_path: Path) -> None:
+    """Of a log in order only the edges of its pieces are kept; of version 5 ids sixteen bytes each."""
+    lines = [text.encode() for text in generated("typical", 400)]
+    pieces = -(-sum(map(len, lines)) // 5_000)
+    (tmp_path / "ordered.jsonl").write_bytes(b"".join(lines))
+    (tmp_path / "random.jsonl").write_bytes(b"".join(text[:21] + b"5" + text[22:] for text in lines))
+    for name, loose in (("ordered", 4 * pieces), ("random", len(lines))):
+        with open_logs([tmp_path / f"{name}.jsonl"]) as logs:
+            found = bulk.count(logs, bulk.whole(logs), Tally)
+        assert sum(map(len, found.runs)) <= 16 * loose
+        assert found.tally.duplicates == 0

@@ -580,3 +580,23 @@ def test_ties_come_in_the_same_order_from_run_to_run(run: Run, workspace: Path) 
     ):  # fmt: skip
         outputs = {run(*command.split(), *NOW, PYTHONHASHSEED=seed).stdout for seed in "0123"}
         assert len(outputs) == 1, command
+
+
+def test_a_report_goes_on_from_what_the_last_one_counted(run: Run, workspace: Path) -> None:
+    """A large log leaves a checkpoint; ``--no-checkpoint`` neither makes nor uses one; the figures agree."""
+    log = workspace / ".memtally" / "usage.jsonl"
+    log.parent.mkdir()
+    line = '{{"id":"{:08x}-0000-7000-8000-000000000000","occurred_at":"2026-01-01T00:00:00.000000Z","session_id":null,"event":"use","source":"MemoryRead","records":[{{"kind":"decision","slug":"a","file_bytes":1,"file_tokens_estimate":1}}]}}\n'
+    log.write_text("".join(line.format(number) for number in range(14_000)))
+    cache = log.parent / "cache" / "report"
+    assert json.loads(run("report", "--json", "--no-checkpoint").stdout)["records"][0]["use_count"] == 14_000
+    assert not cache.exists()
+    for extra in (0, 1):
+        with log.open("a") as stream:
+            stream.write(line.format(20_000) * extra)
+        assert json.loads(run("report", "--json").stdout)["records"][0]["use_count"] == 14_000 + extra
+        assert cache.stat().st_mode & 0o777 == 0o600
+    figures = [
+        run("report", "--json", *more, "--now", "2026-01-02").stdout for more in ((), ("--no-checkpoint",))
+    ]
+    assert figures[0] == figures[1]

@@ -91,6 +91,13 @@ class Columns:
             return map(itemgetter(slice(_HEAD, self._tail_at)), self.lines)
         return (line[_HEAD:place] for line, place in zip(self.lines, self._places, strict=True))
 
+    def tails_up_to(self, ends: list[int]) -> list[bytes]:
+        """The beginnings of the tails, up to a place in each line."""
+        if self._places is None:
+            at = self._tail_at
+            return [line[at:end] for line, end in zip(self.lines, ends, strict=True)]
+        return [line[at:end] for line, at, end in zip(self.lines, self._places, ends, strict=True)]
+
     def tail(self, index: int) -> bytes:
         """One line's tail."""
         return self.lines[index][self._tail_at if self._places is None else self._places[index] :]

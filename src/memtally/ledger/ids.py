@@ -20,6 +20,7 @@ __all__ = [
     "Run",
     "holds",
     "holds_between",
+    "inserted",
     "is_timed",
     "merged",
     "pack_id",
@@ -78,6 +79,19 @@ def merged(runs: Sequence[Run]) -> Iterator[bytes]:
     """Sorted runs as one, each id once, piece by piece."""
     for some in _merged(runs):
         yield b"".join(dict.fromkeys(some))
+
+
+def inserted(run: Run, others: Sequence[Run]) -> Iterator[bytes]:
+    """Sorted runs as one, each id once: a long ``run``, which holds each id once, and others with little."""
+    written = 0
+    for some in _merged(others):
+        for one in dict.fromkeys(some):
+            place = _place(run, one)
+            if run[place : place + SIZE] != one:
+                yield run[written:place]
+                yield one
+                written = place
+    yield run[written:]
 
 
 def _merged(runs: Sequence[Run]) -> Iterator[list[bytes]]:

@@ -30,9 +30,8 @@ __all__ = [
 ]
 
 _BLOCK = 1_048_576
-
-
 _PIECE = 2 * 1_048_576
+"""Bytes of whole lines that are counted together: more are slower, for they leave the processor's cache."""
 _FIRST_LOOK = 65_536
 _ATTEMPTS = 100
 _SETTLING_SECONDS = 0.5

@@ -9,7 +9,6 @@ lie in the future.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from datetime import datetime
 from hashlib import blake2b
 from mmap import ACCESS_READ, ALLOCATIONGRANULARITY, mmap
@@ -18,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from memtally._files import open_regular
-from memtally.ledger.ids import SIZE, Run, merged, pack_id
+from memtally.ledger.ids import SIZE, Run, inserted, merged, pack_id
 from memtally.ledger.layout import within
 from memtally.ledger.reader import OpenLogs
 from memtally.report.state import SurveyState, state_of, survey_from
@@ -174,11 +173,7 @@ def save(path: str, root: str, logs: OpenLogs, survey: Survey, before: Checkpoin
 
 def _write(stream: BinaryIO, logs: OpenLogs, survey: Survey, before: Checkpoint | None) -> None:
     pieces = (before.pieces(logs) if before else []) + survey.pieces
-    runs: list[Run] = [*survey.runs]
-    sessions: list[Run] = [b"".join(sorted(map(pack_id, survey.tally.sessions)))]
-    if before is not None:
-        runs.append(before.ids)
-        sessions.append(before.sessions)
+    sessions = [b"".join(sorted(map(pack_id, survey.tally.sessions)))]
     most = max((piece.most for piece in survey.pieces), default=b"")
     header = msgspec.msgpack.encode(
         _Header(
@@ -196,9 +191,9 @@ def _write(stream: BinaryIO, logs: OpenLogs, survey: Survey, before: Checkpoint 
     stream.write(header)
     listed = msgspec.msgpack.encode(pieces)
     sizes = [len(header), stream.write(listed)]
-    for section in (runs, sessions):
+    for runs, known in ((survey.runs, before and before.ids), (sessions, before and before.sessions)):
         stream.write(bytes(_aligned(stream.tell()) - stream.tell()))
-        sizes.append(sum(map(stream.write, _runs(section))))
+        sizes.append(sum(map(stream.write, inserted(known, runs) if known else merged(runs))))
     stream.seek(0)
     stream.write(_MAGIC + b"".join(size.to_bytes(8, "little") for size in sizes))
     stream.write(_checksum(header) + _checksum(listed))
@@ -224,10 +219,6 @@ def _bare(survey: Survey) -> SurveyState:
         pieces=[],
         runs=[],
     )
-
-
-def _runs(section: list[Run]) -> Iterator[bytes]:
-    return merged([run for run in section if len(run)])
 
 
 def _aligned(at: int) -> int:

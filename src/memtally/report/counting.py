@@ -29,7 +29,7 @@ _MOST_SHAPES = 16_384
 """Tails kept at a time; a log whose tails all differ must not fill the memory with them."""
 _MOST_MIDDLES = 4_096
 _FEW = 64
-_PAUSE = 16
+_PAUSE = 64
 """Pieces for which no tail is looked up after one in which most of them were new."""
 
 

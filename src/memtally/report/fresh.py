@@ -104,9 +104,9 @@ class FreshTails:
         self.looked_up = True
         if len(self._singles) > _MOST_SINGLES:
             self._forget_singles()  # here, where none of them is in the middle of being counted
-        tails = list(found.tails)
-        names = [tail[: tail.rfind(_SIZES)] for tail in tails]
-        rests = [tail[len(name) :] for name, tail in zip(names, tails, strict=True)]
+        ends = [line.rfind(_SIZES) for line in found.lines]
+        names = found.tails_up_to(ends)
+        rests = [line[end:] for line, end in zip(found.lines, ends, strict=True)]
         found.meanings = list(map(self._singles.get, names))
         strange = self._strange(set(rests))
         if strange:

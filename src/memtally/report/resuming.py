@@ -20,7 +20,7 @@ from memtally.report.tally import Tally
 
 __all__ = ["count_on"]
 
-_WORTH_KEEPING = 2 * 1_048_576
+_WORTH_KEEPING = 1_048_576
 """Bytes that have to be new before they are kept; to count them again takes some milliseconds."""
 _MOST_REREAD = 64
 """Pieces that are read again for ids that come late; with more, it is quicker to start anew."""

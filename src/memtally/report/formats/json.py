@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
 from json import dumps
 from typing import Any
+
+import msgspec
 
 from memtally.report._text import utc_stamp
 from memtally.report.formats.options import Options, arranged
@@ -53,10 +56,17 @@ def _envelope(made: UsageReport) -> dict[str, Any]:
 
 
 def _plain(value: RecordUsage | Coverage) -> dict[str, Any]:
-    return {field.name: _value(getattr(value, field.name)) for field in fields(value)}
+    return {name: _value(getattr(value, name)) for name in _NAMES[type(value)]}
+
+
+_NAMES: dict[type[Any], list[str]] = {
+    kind: [field.name for field in fields(kind)] for kind in (RecordUsage, Coverage)
+}
 
 
 def _value(value: Any) -> Any:
+    if value is None or type(value) in (int, str, bool, float):
+        return value
     if isinstance(value, datetime):
         return utc_stamp(value)
     if isinstance(value, Mapping):
@@ -69,5 +79,16 @@ def _value(value: Any) -> Any:
 
 
 def _text(value: dict[str, Any]) -> str:
-    # ASCII only: no terminal, pipe or encoding can take a hostile slug for anything else
-    return dumps(value, indent=2) + "\n"
+    """The value as JSON, in ASCII only: nothing can take a hostile name for anything else."""
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair, out of somebody's log
+        return dumps(value, indent=2) + "\n"
+    return _UNUSUAL.sub(_escaped, text) + "\n"
+
+
+_UNUSUAL = re.compile(r"[^\x00-\x7e]+")
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return dumps(match[0])[1:-1]
