@@ -93,7 +93,7 @@ def stamp(moment: datetime | None, zone: tzinfo) -> str:
 
 def utc_stamp(moment: datetime | None) -> str | None:
     """A time in RFC 3339, UTC, six fraction digits, for programs."""
-    return None if moment is None else f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S.%f}Z"
+    return None if moment is None else moment.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def counted(number: int, noun: str) -> str:

@@ -84,7 +84,9 @@ def _text(value: dict[str, Any]) -> str:
         text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     except UnicodeEncodeError:  # half of a surrogate pair, out of somebody's log
         return dumps(value, indent=2) + "\n"
-    return _UNUSUAL.sub(_escaped, text) + "\n"
+    if not text.isascii() or "\x7f" in text:
+        text = _UNUSUAL.sub(_escaped, text)
+    return text + "\n"
 
 
 _UNUSUAL = re.compile(r"[^\x00-\x7e]+")
