@@ -532,3 +532,11 @@ def test_an_older_name_finds_the_record_too(workspace: Path, log: Path) -> None:
     made = report_of(log, [event(1, "a")], workspace=workspace)
     assert made["decision", "a"] is made["decision", "b"]
     assert made.get("decision", "nonesuch") is None
+
+
+def test_no_source_and_no_kind_is_not_every_one(tmp_path: Path) -> None:
+    """An empty list of sources or kinds counts nothing, for the sessions as for the uses."""
+    log = tmp_path / "log.jsonl"
+    made = report_of(log, [event(1, session_id="s")], sessions=True, sources=[])
+    assert [(r.use_count, r.session_count) for r in made.records] in ([], [(0, 0)])
+    assert report_of(log, [event(1, session_id="s")], sessions=True, kinds=[]).records == ()

@@ -37,11 +37,13 @@ class _Moments:
         filters = self._filters
         if event.event != USE or event.actor == "maintenance" or not is_counted(event):
             return
-        if not self._settings.holds(stamp) or (filters.sources and event.source not in filters.sources):
+        if not self._settings.holds(stamp):
+            return
+        if filters.sources is not None and event.source not in filters.sources:
             return
         at = (stamp if stamp <= self._settings.horizon else "", event.id, event.session_id)
         for key in {self._settings.aliases.get(snapshot.key, snapshot.key) for snapshot in event.records}:
-            if not filters.kinds or key[0] in filters.kinds:
+            if filters.kinds is None or key[0] in filters.kinds:
                 self.uses.setdefault(key, []).append(at)
 
 
