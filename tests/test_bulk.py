@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from conftest import SOAK
 from logs import NOW, random_log
+from memtally.ledger import decode, reader
 from memtally.ledger import ids as ids_module
-from memtally.ledger import reader
 from memtally.ledger.reader import ReadCounts, open_logs
 from memtally.report import bulk, counting, fresh, repeats, sharing, survey
 from memtally.report.each import add_each
@@ -181,3 +184,55 @@ def test_memory_does_not_hold_the_ids_of_an_ordered_log(small: None, tmp_path: P
             found = bulk.count(logs, bulk.whole(logs), Tally)
         assert sum(map(len, found.runs)) <= 16 * loose
         assert found.tally.duplicates == 0
+
+
+def test_children_that_the_system_reaps_are_no_error(
+    shared_log: Path, run_python: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """Where SIGCHLD is ignored, as some daemons leave it, the counting is the same."""
+    code = textwrap.dedent(
+        f"""
+        import signal
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        from memtally.ledger.reader import open_logs
+        from memtally.report import bulk, sharing
+        from memtally.report.tally import Tally
+        sharing.WORTH_SHARING = 0
+        sharing._SHARE = 10_000
+        with open_logs([{str(shared_log)!r}]) as logs:
+            found = [bulk.count(logs, bulk.whole(logs), Tally, number).tally for number in (1, 3)]
+        assert found[0] == found[1]
+        print(found[0].span.events)
+        """
+    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 200
+
+
+def test_very_many_small_files_are_put_together() -> None:
+    """Shares are as large as they should be, however small the files; none is lost and none is twice."""
+    ranges = [(number, 0, 700 + number % 3) for number in range(20_000)] + [(20_000, 5, 40_000_000)]
+    shares = sharing._cut(ranges, 60_000)
+    assert len(shares) < 1_000
+    taken = [piece for one in shares for piece in one]
+    assert sum(end - start for _, start, end in taken) == sum(end - start for _, start, end in ranges)
+    assert [piece for piece in taken if piece[0] == 7] == [(7, 0, 701)]
+    assert all(sum(end - start for _, start, end in one) == 60_000 for one in shares[:-1])
+
+
+def test_a_decoder_of_another_version_fails_in_its_own_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the oldest msgspec its errors are no ``ValueError``: a strange tail is counted alone all the same."""
+
+    class Older:
+        def decode_lines(self, _: bytes) -> Any:
+            raise msgspec.MsgspecError("not a ValueError")
+
+        decode = decode_lines
+
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(random_log(random.Random(3), 50))
+    monkeypatch.setattr(decode, "_tail_decoder", Older())
+    assert in_bulk([path], Tally, 1) == one_by_one([path], Tally)

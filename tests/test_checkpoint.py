@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from conftest import SOAK
 from logs import NOW, random_log
-from memtally.events import USE, RecordSnapshot, UsageEvent, encode_event
+from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent, encode_event
 from memtally.ledger.layout import segments
 from memtally.ledger.reader import open_segments
 from memtally.report import bulk, checkpoint, resuming
@@ -261,3 +262,69 @@ def test_a_folder_that_cannot_be_written_costs_only_the_checkpoint(counted: Coun
     counted.cache.parent.symlink_to(outside)
     assert counted() == (50, 0, "none")
     assert list(outside.iterdir()) == []
+
+
+def test_damage_anywhere_in_a_checkpoint_is_noticed(counted: Counted) -> None:
+    """Ids and sessions that a bad block has emptied are not believed: old lines that come again count once."""
+    lines = [event(n).replace(b"-7000-", b"-5000-").replace(b"null", b'"s%d"' % n, 1) for n in range(300)]
+    counted(*lines)
+    whole = counted.cache.read_bytes()
+    granularity = checkpoint.ALLOCATIONGRANULARITY
+    assert len(whole) > 2 * granularity
+    for start in range(granularity, len(whole), granularity):
+        counted.cache.write_bytes(
+            whole[:start] + bytes(min(granularity, len(whole) - start)) + whole[start + granularity :]
+        )
+        assert counted(*lines[:5])[0] == 300
+
+
+def test_a_checkpoint_is_bound_to_its_files(counted: Counted) -> None:
+    """One that names no file, or is somebody else's to write, says nothing of this log."""
+    own = checkpoint._listed
+
+    def unbound(*arguments: Any) -> Any:
+        header, pieces = own(*arguments)
+        fields = msgspec.msgpack.decode(header, strict=False)
+        fields[2] = []  # the marks
+        return msgspec.msgpack.encode(fields), pieces
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "_listed", unbound)
+        counted(*map(event, range(50)))
+    assert counted.cache.exists()
+    assert counted() == (50, 0, "none")
+    assert counted() == (50, 0, "used")
+    counted.cache.chmod(0o622)
+    assert counted() == (50, 0, "none")
+
+
+def test_figures_that_cannot_be_written_down_cost_only_the_checkpoint(counted: Counted) -> None:
+    """Sums beyond 64 bits make a report, and leave nothing behind."""
+    huge = RecordSnapshot("decision", "a", 1, 2**63 - 1)
+    lines = [
+        encode_event(UsageEvent(f"x{n}", NOW, EXPOSURE, "ResidentInjection", (huge,), tokenizer="t"))
+        for n in range(4)
+    ]
+    assert counted(*lines, event(1)) == (1, 0, "none")
+    assert not counted.cache.parent.exists()
+
+
+def test_half_a_surrogate_pair_is_kept_like_any_other_text(counted: Counted) -> None:
+    """A tokenizer's name out of somebody's log need not be Unicode."""
+    odd = event(1).replace(b'"records"', b'"tokenizer":"\\ud800","records"')
+    assert counted(odd, *map(event, range(2, 50))) == (49, 0, "none")
+    assert counted() == (49, 0, "used")
+
+
+def test_pieces_that_lie_in_no_file_are_not_believed(counted: Counted) -> None:
+    """A list of pieces that fits no file makes the checkpoint void, when it is asked for."""
+    own = checkpoint._listed
+
+    def nowhere(*arguments: Any) -> Any:
+        header, pieces = own(*arguments)
+        return header, msgspec.msgpack.encode([[99, *piece[1:]] for piece in msgspec.msgpack.decode(pieces)])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "_listed", nowhere)
+        counted(*map(event, range(50)))
+    assert counted(event(20))[:2] == (50, 1)

@@ -394,3 +394,20 @@ def test_a_wrong_file_in_tiktokens_cache_is_not_believed(
     estimator = TokenEstimator("o200k_base")
     estimator.load()
     assert estimator.state == "missing"
+
+
+def test_an_unchanged_record_too_makes_a_child_load_its_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork in the middle of loading: the first read in the child begins it anew, whatever text it reads."""
+    from memtally import MemoryRecord
+    from memtally.records import snapshots
+
+    estimator = TokenEstimator("o200k_base")
+    begun: list[bool] = []
+    monkeypatch.setattr(tokens, "_estimator", estimator)
+    monkeypatch.setattr(estimator, "load_in_background", lambda: begun.append(True))
+    record = MemoryRecord("decision", "a", "a text that is read again")
+    assert snapshots([record])[1] == "script-estimate"
+    estimator.state = "loading"
+    estimator._after_fork_in_child()
+    assert snapshots([record])[1] == "script-estimate"
+    assert begun == [True]

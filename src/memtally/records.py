@@ -164,6 +164,7 @@ def _unchanged(record: MemoryRecord, text: str) -> tuple[tuple[RecordSnapshot], 
         return None
     key = (record.kind, record.slug, hash(text), len(text))
     estimator = tokens.estimator()
+    estimator.resume_loading()
     kept = _kept.get(key)
     if kept is not None and kept[0] is estimator and estimator.holds(kept[1], len(text)):
         return kept[2], kept[1]

@@ -63,9 +63,7 @@ class TokenEstimator:
 
     def estimate(self, text: str) -> tuple[int, str]:
         """Estimated tokens of a text, and the name of the tokenizer that made the figure."""
-        if self._load_again:
-            self._load_again = False
-            self.load_in_background()
+        self.resume_loading()
         key = (hash(text), len(text))
         found = self._cache.get(key)
         if found is not None and self.holds(found[1], len(text)):
@@ -78,6 +76,12 @@ class TokenEstimator:
             except KeyError:  # another thread emptied it meanwhile
                 pass
         return made
+
+    def resume_loading(self) -> None:
+        """Begin anew what a fork has interrupted: the thread that was loading is not in the child."""
+        if self._load_again:
+            self._load_again = False
+            self.load_in_background()
 
     def holds(self, made_by: str, length: int) -> bool:
         """Whether an estimate stands: one by formula is made again once the exact encoder is there."""

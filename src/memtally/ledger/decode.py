@@ -142,26 +142,33 @@ def _events_of(value: object) -> tuple[list[UsageEvent], bool]:
     return found, damaged
 
 
-def decode_tails(tails: Sequence[bytes]) -> list[Tail]:
-    """What some lines' tails (``,"event":...``) say, in order. Raises ``ValueError`` if one is strange."""
-    return _each(_tail_decoder.decode_lines(_as_objects(tails)), len(tails))
+def decode_tails(tails: Sequence[bytes]) -> Sequence[Tail | None]:
+    """What some lines' tails (``,"event":...``) say, in order; ``None`` for a strange one."""
+    return _decode_each(_tail_decoder, tails)
 
 
-def decode_sized_tails(tails: Sequence[bytes]) -> list[SizedTail]:
-    """The same for tails of the most frequent form only."""
-    return _each(_sized_decoder.decode_lines(_as_objects(tails)), len(tails))
+def decode_sized_tails(tails: Sequence[bytes]) -> Sequence[SizedTail | None]:
+    """The same for tails of the most frequent form; ``None`` for any other."""
+    return _decode_each(_sized_decoder, tails)
 
 
-def _as_objects(tails: Sequence[bytes]) -> bytes:
-    return b"{" + b"{".join([tail[1:] for tail in tails]) if tails else b""
-
-
-def _each(found: list[_T], number: int) -> list[_T]:
+def _decode_each(decoder: msgspec.json.Decoder[_T], tails: Sequence[bytes]) -> Sequence[_T | None]:
+    try:
+        found: Sequence[_T] = decoder.decode_lines(b"".join([b"{" + tail[1:] for tail in tails]))
+    except _BAD:
+        found = []
     # one that lacks its end would need "event" as a field inside it, which none has: so each line has
     # its own value at least, and with as many values as lines just that one
-    if len(found) != number:
-        raise ValueError("more values than lines")
-    return found
+    if len(found) == len(tails):
+        return found
+    return [_decode_one(decoder, tail) for tail in tails]
+
+
+def _decode_one(decoder: msgspec.json.Decoder[_T], tail: bytes) -> _T | None:
+    try:
+        return decoder.decode(b"{" + tail[1:])
+    except _BAD:
+        return None
 
 
 def shape_of(tail: Tail) -> UsageEvent:
@@ -174,7 +181,7 @@ def shape_of(tail: Tail) -> UsageEvent:
         _snapshots(tail.records),
         actor=well_formed(tail.actor or "agent"),
         host=tail.host,
-        tokenizer=tail.tokenizer,
+        tokenizer=_well_formed(tail.tokenizer),
     )
 
 
@@ -214,8 +221,12 @@ def _event(line: _Line) -> UsageEvent:
         input_tokens=line.input_tokens,
         actor=well_formed(line.actor or "agent"),
         host=line.host,
-        tokenizer=line.tokenizer,
+        tokenizer=_well_formed(line.tokenizer),
     )
+
+
+def _well_formed(text: str | None) -> str | None:
+    return None if text is None else well_formed(text)
 
 
 def what_is_wrong(line: bytes) -> str:

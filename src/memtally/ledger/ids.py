@@ -38,6 +38,7 @@ SIZE = 16
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SAMPLED = 1_024
 _MOST_AT_ONCE = 131_072
+_BLOCK = 1_048_576
 
 
 def pack_id(text: str) -> bytes:
@@ -88,10 +89,15 @@ def inserted(run: Run, others: Sequence[Run]) -> Iterator[bytes]:
         for one in dict.fromkeys(some):
             place = _place(run, one)
             if run[place : place + SIZE] != one:
-                yield run[written:place]
+                yield from _blocks(run, written, place)
                 yield one
                 written = place
-    yield run[written:]
+    yield from _blocks(run, written, len(run))
+
+
+def _blocks(run: Run, start: int, end: int) -> Iterator[bytes]:
+    for at in range(start, end, _BLOCK):
+        yield run[at : min(at + _BLOCK, end)]
 
 
 def _merged(runs: Sequence[Run]) -> Iterator[list[bytes]]:

@@ -9,14 +9,17 @@ lie in the future.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import datetime
 from hashlib import blake2b
 from mmap import ACCESS_READ, ALLOCATIONGRANULARITY, mmap
 from typing import BinaryIO, NamedTuple
+from zlib import crc32
 
 import msgspec
 
 from memtally._files import open_regular
+from memtally._version import __version__
 from memtally.ledger.ids import SIZE, Run, inserted, merged, pack_id
 from memtally.ledger.layout import within
 from memtally.ledger.reader import OpenLogs
@@ -28,15 +31,17 @@ __all__ = ["Checkpoint", "load", "save"]
 
 VERSION = 1
 _MAGIC = b"memtally"
-_PREFIX = 56
+_SECTIONS = 4
+_PREFIX = 8 + _SECTIONS * 16
 _MOST_BYTES = 256 * 1_048_576
 """Of what is read into memory: somebody else may have put the file there."""
 _PAGES, _PAGE = 64, 4_096
 """How many places of a file are looked at, and how much of each."""
+_STAMP_LENGTH = 27
 
 
 class _Mark(NamedTuple):
-    """A file as far as it was counted."""
+    """A file as far as it was counted; none is empty."""
 
     device: int
     inode: int
@@ -46,6 +51,7 @@ class _Mark(NamedTuple):
 
 class _Header(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     version: int
+    memtally: str
     marks: list[_Mark]
     aliases: dict[tuple[str, str], tuple[str, str]]
     most: bytes
@@ -57,37 +63,58 @@ class Checkpoint:
 
     ``survey`` is without pieces, loose ids and named sessions: these are looked up where they lie, in
     ``pieces()``, ``ids`` and ``sessions``. ``most``: the greatest version 7 id. ``counted``: up to where
-    each of the logs' files was counted.
+    each of the logs' files was counted. Asking for what is damaged raises ``ValueError``.
     """
 
     def __init__(
-        self, stream: BinaryIO, header: _Header, sizes: list[int], checksum: bytes, counted: list[int]
+        self, stream: BinaryIO, header: _Header, sections: list[_Section], counted: list[int]
     ) -> None:
-        _, pieces, ids, sessions = sizes
         self.survey = header.state
         self.most = header.most
         self.counted = counted
-        self._numbers = [mark[:2] for mark in header.marks]
-        self._pieces = (_PREFIX + sizes[0], pieces, checksum)
-        at = _aligned(_PREFIX + sizes[0] + pieces)
-        self.ids = _mapped(stream, at, ids)
-        self.sessions = _mapped(stream, _aligned(at + ids), sessions)
+        self._marks = header.marks
         self._stream = stream
+        self._sections = sections
+        self._open: dict[int, Run] = {}
+
+    @property
+    def ids(self) -> Run:
+        """The loose ids, sorted."""
+        return self._run(2)
+
+    @property
+    def sessions(self) -> Run:
+        """The sessions' names, packed and sorted."""
+        return self._run(3)
+
+    def _run(self, number: int) -> Run:
+        if number not in self._open:
+            at, size, checksum = self._sections[number]
+            run = mmap(self._stream.fileno(), size, access=ACCESS_READ, offset=at) if size else b""
+            self._open[number] = run
+            if _checksum(run) != checksum:
+                raise ValueError("damaged")
+        return self._open[number]
 
     def pieces(self, logs: OpenLogs) -> list[Piece]:
         """The pieces that were counted, by the numbers that the files have now."""
-        at, size, checksum = self._pieces
-        self._stream.seek(at)
-        kept = msgspec.msgpack.decode(_checked(self._stream.read(size), checksum), type=list[Piece])
+        kept = msgspec.msgpack.decode(_read(self._stream, self._sections[1]), type=list[Piece])
         numbers = {identity: number for number, identity in enumerate(logs.identities)}
-        return [piece._replace(file=numbers[self._numbers[piece.file]]) for piece in kept]
+        for piece in kept:
+            if not (0 <= piece.file < len(self._marks) and piece.start >= 0 and piece.size >= 0):
+                raise ValueError("no such piece")
+        return [piece._replace(file=numbers[self._marks[piece.file][:2]]) for piece in kept]
 
     def close(self) -> None:
         """Let the file go."""
-        for run in (self.ids, self.sessions):
+        for run in self._open.values():
             if isinstance(run, mmap):
                 run.close()
         self._stream.close()
+
+
+_Section = tuple[int, int, int]
+"""Where it begins, its size, its checksum."""
 
 
 def load(path: str, logs: OpenLogs, settings: Tally) -> Checkpoint | None:
@@ -97,28 +124,52 @@ def load(path: str, logs: OpenLogs, settings: Tally) -> Checkpoint | None:
     except OSError:
         return None
     try:
-        prefix = stream.read(_PREFIX)
-        sizes = [int.from_bytes(prefix[at : at + 8], "little") for at in range(8, 40, 8)]
-        sums = prefix[40:48], prefix[48:56]
-        size = os.fstat(stream.fileno()).st_size
-        if prefix[:8] == _MAGIC and sum(sizes) <= size and max(sizes[:2]) <= _MOST_BYTES:
-            header = msgspec.msgpack.decode(_checked(stream.read(sizes[0]), sums[0]), type=_Header)
+        sections = _sections(stream)
+        if sections and _is_ours(stream):
+            header = msgspec.msgpack.decode(_read(stream, sections[0]), type=_Header)
             counted = _counted(header.marks, logs)
             if counted is not None and _is_of(header, settings):
-                return Checkpoint(stream, header, sizes, sums[1], counted)
+                return Checkpoint(stream, header, sections, counted)
     except (OSError, ValueError, msgspec.MsgspecError):
         pass  # damaged, or of another version
     stream.close()
     return None
 
 
+def _sections(stream: BinaryIO) -> list[_Section]:
+    prefix = stream.read(_PREFIX)
+    if prefix[:8] != _MAGIC or len(prefix) < _PREFIX:
+        return []
+    numbers = [int.from_bytes(prefix[at : at + 8], "little") for at in range(8, _PREFIX, 8)]
+    sizes, checksums = numbers[:_SECTIONS], numbers[_SECTIONS:]
+    at, sections = _PREFIX, []
+    for number, (size, checksum) in enumerate(zip(sizes, checksums, strict=True)):
+        at = _aligned(at) if number > 1 else at
+        sections.append((at, size, checksum))
+        at += size
+    whole = at <= os.fstat(stream.fileno()).st_size or not any(sizes[2:])
+    return sections if whole and max(sizes[:2]) <= _MOST_BYTES else []
+
+
+def _is_ours(stream: BinaryIO) -> bool:
+    """Whether nobody else can have written it: what it says is believed."""
+    if not hasattr(os, "geteuid"):  # pragma: no cover - Windows
+        return True
+    status = os.fstat(stream.fileno())
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
 def _is_of(header: _Header, settings: Tally) -> bool:
     state, horizon = header.state, settings.horizon
-    for span in (*state.counted.values(), *(cell.span for cell in state.cells.values())):
-        for stamp in filter(None, (span.first, span.last)):
-            datetime.fromisoformat(stamp)  # raises, were it none
+    spans = [*state.counted.values(), *(cell.span for cell in state.cells.values())]
+    for stamp in {*(span.first for span in spans), *(span.last for span in spans), ""} - {""}:
+        if len(stamp) != _STAMP_LENGTH or not stamp.endswith("Z"):
+            return False
+        datetime.fromisoformat(stamp)  # raises, were it none
     return (
-        header.version == VERSION
+        (header.version, header.memtally) == (VERSION, __version__)
+        and min((span.events for span in spans), default=0) >= 0
+        and not (state.pieces or state.runs or state.sessions)
         and header.aliases == dict(settings.aliases)
         and max((span.last for span in state.counted.values()), default="") <= horizon
         and (not state.skewed_from or horizon < state.skewed_from)
@@ -127,6 +178,8 @@ def _is_of(header: _Header, settings: Tally) -> bool:
 
 def _counted(marks: list[_Mark], logs: OpenLogs) -> list[int] | None:
     """Up to where each of the files was counted; ``None`` where one is not what it was."""
+    if not marks or min(mark.size for mark in marks) <= 0:
+        return None  # nothing would bind it to these files
     known = {mark[:2]: mark for mark in marks}
     counted = [0] * len(logs)
     for number, (identity, (_, size)) in enumerate(zip(logs.identities, logs.files, strict=True)):
@@ -136,7 +189,7 @@ def _counted(marks: list[_Mark], logs: OpenLogs) -> list[int] | None:
         if mark.size > size or _fingerprint(logs, number, mark.size) != mark.fingerprint:
             return None
         # behind a line without an end, what comes next would belong to it
-        if 0 < mark.size < size and logs.bytes_of(number, [(mark.size - 1, 1)]) != [b"\n"]:
+        if mark.size < size and logs.bytes_of(number, [(mark.size - 1, 1)]) != [b"\n"]:
             return None
         counted[number] = mark.size
     return None if known else counted
@@ -155,55 +208,73 @@ def save(path: str, root: str, logs: OpenLogs, survey: Survey, before: Checkpoin
     directory = os.path.dirname(path)
     temporary = f"{path}.{os.urandom(4).hex()}.tmp"
     try:
+        listed = _listed(logs, survey, before)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         if not within(directory, root):
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        with open(os.open(temporary, flags, 0o600), "wb") as stream:
-            _write(stream, logs, survey, before)
+        descriptor = os.open(temporary, flags, 0o600)
+    except (OSError, ValueError, OverflowError, msgspec.MsgspecError):
+        return  # also figures beyond what can be written down
+    try:
+        with open(descriptor, "wb") as stream:
+            _write(stream, listed, survey, before)
             stream.flush()
             os.fsync(stream.fileno())  # whole or not at all, also after a power loss
         os.replace(temporary, path)
     except OSError:
-        try:
+        pass
+    finally:
+        with suppress(OSError):
             os.unlink(temporary)
-        except OSError:
-            pass
 
 
-def _write(stream: BinaryIO, logs: OpenLogs, survey: Survey, before: Checkpoint | None) -> None:
+def _listed(logs: OpenLogs, survey: Survey, before: Checkpoint | None) -> tuple[bytes, bytes]:
+    """The two sections that are read into memory: the header, and the pieces."""
     pieces = (before.pieces(logs) if before else []) + survey.pieces
-    sessions = [b"".join(sorted(map(pack_id, survey.tally.sessions)))]
+    files = [number for number, (_, size) in enumerate(logs.files) if size]
+    places = {number: place for place, number in enumerate(files)}
     most = max((piece.most for piece in survey.pieces), default=b"")
-    header = msgspec.msgpack.encode(
-        _Header(
-            VERSION,
-            [
-                _Mark(*identity, size, _fingerprint(logs, number, size))
-                for number, (identity, (_, size)) in enumerate(zip(logs.identities, logs.files, strict=True))
-            ],
-            dict(survey.tally.aliases),
-            max(most, before.most) if before else most,
-            _bare(survey),
-        )
+    header = _Header(
+        VERSION,
+        __version__,
+        [_mark(logs, number) for number in files],
+        dict(survey.tally.aliases),
+        max(most, before.most) if before else most,
+        _bare(survey),
     )
-    stream.write(bytes(_PREFIX))
-    stream.write(header)
-    listed = msgspec.msgpack.encode(pieces)
-    sizes = [len(header), stream.write(listed)]
+    encode = msgspec.msgpack.encode
+    return encode(header), encode([piece._replace(file=places[piece.file]) for piece in pieces])
+
+
+def _mark(logs: OpenLogs, number: int) -> _Mark:
+    size = logs.files[number][1]
+    return _Mark(*logs.identities[number], size, _fingerprint(logs, number, size))
+
+
+def _write(stream: BinaryIO, listed: tuple[bytes, bytes], survey: Survey, before: Checkpoint | None) -> None:
+    sessions = [b"".join(sorted(map(pack_id, survey.tally.sessions)))]
+    stream.write(bytes(_PREFIX) + b"".join(listed))
+    sizes, checksums = [len(part) for part in listed], [_checksum(part) for part in listed]
     for runs, known in ((survey.runs, before and before.ids), (sessions, before and before.sessions)):
         stream.write(bytes(_aligned(stream.tell()) - stream.tell()))
-        sizes.append(sum(map(stream.write, inserted(known, runs) if known else merged(runs))))
+        size = checksum = 0
+        for part in inserted(known, runs) if known else merged(runs):
+            size, checksum = size + stream.write(part), crc32(part, checksum)
+        sizes.append(size)
+        checksums.append(checksum)
     stream.seek(0)
-    stream.write(_MAGIC + b"".join(size.to_bytes(8, "little") for size in sizes))
-    stream.write(_checksum(header) + _checksum(listed))
+    stream.write(_MAGIC + b"".join(number.to_bytes(8, "little") for number in (*sizes, *checksums)))
 
 
-def _checksum(data: bytes) -> bytes:
-    return blake2b(data, digest_size=8).digest()
+def _checksum(data: Run) -> int:
+    return crc32(data)
 
 
-def _checked(data: bytes, checksum: bytes) -> bytes:
+def _read(stream: BinaryIO, section: _Section) -> bytes:
+    at, size, checksum = section
+    stream.seek(at)
+    data = stream.read(size)
     if _checksum(data) != checksum:
         raise ValueError("damaged")
     return data
@@ -223,10 +294,6 @@ def _bare(survey: Survey) -> SurveyState:
 
 def _aligned(at: int) -> int:
     return -(-at // ALLOCATIONGRANULARITY) * ALLOCATIONGRANULARITY
-
-
-def _mapped(stream: BinaryIO, at: int, size: int) -> Run:
-    return mmap(stream.fileno(), size, access=ACCESS_READ, offset=at) if size else b""
 
 
 def restored(checkpoint: Checkpoint, settings: Tally) -> Survey:

@@ -17,7 +17,7 @@ from memtally.ledger.bulk import (
     Columns,
     session_of,
 )
-from memtally.ledger.decode import SizedTail, Tail, decode_tails, shape_of
+from memtally.ledger.decode import SizedTail, decode_tails, shape_of
 from memtally.ledger.reader import ReadCounts, read_events
 from memtally.report.fresh import FreshTails
 from memtally.report.shapes import Shape, count_shapes
@@ -134,7 +134,7 @@ class PieceCounter:
         if len(self._shapes) + len(new) > _MOST_SHAPES:
             self._forget(keep=set(found.tails))
         listed = list(new)
-        for tail, decoded in zip(listed, _decoded(listed), strict=True):
+        for tail, decoded in zip(listed, decode_tails(listed), strict=True):
             if decoded is not None:
                 self._shapes[tail] = Shape(shape_of(decoded))
         for index in unknown:
@@ -192,17 +192,3 @@ class PieceCounter:
         if apart:
             met = {middle for index, middle in enumerate(found.middles) if index not in apart}
         self.tally.sessions.update(filter(None, map(self._middles.__getitem__, met)))
-
-
-def _decoded(tails: list[bytes]) -> list[Tail | None]:
-    try:
-        return list(decode_tails(tails))
-    except ValueError:  # one of them is none
-        return [_decoded_alone(tail) for tail in tails]
-
-
-def _decoded_alone(tail: bytes) -> Tail | None:
-    try:
-        return decode_tails([tail])[0]
-    except ValueError:
-        return None

@@ -114,7 +114,7 @@ class FreshTails:
             found.meanings = [None if rest in strange else meaning for meaning, rest in pairs]
         unknown = [index for index, meaning in enumerate(found.meanings) if meaning is None]
         found.cut(unknown)
-        for index, decoded in zip(unknown, _decoded(list(map(found.tail, unknown))), strict=True):
+        for index, decoded in zip(unknown, decode_sized_tails(list(map(found.tail, unknown))), strict=True):
             if decoded is not None:
                 single = decoded.event == USE and len(decoded.records) == 1
                 found.meanings[index] = self._single(found.tail(index), decoded) if single else decoded
@@ -188,17 +188,3 @@ def _event(tail: SizedTail) -> UsageEvent:
         KnownRecord(one.kind, one.slug, one.file_bytes, one.file_tokens_estimate) for one in tail.records
     ]
     return shape_of(Tail(tail.event, tail.source, None, None, tail.tokenizer, records))
-
-
-def _decoded(tails: list[bytes]) -> list[SizedTail | None]:
-    try:
-        return list(decode_sized_tails(tails))
-    except ValueError:  # one of them is of another form
-        return [_decoded_alone(tail) for tail in tails]
-
-
-def _decoded_alone(tail: bytes) -> SizedTail | None:
-    try:
-        return decode_sized_tails([tail])[0]
-    except ValueError:
-        return None

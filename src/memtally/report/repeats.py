@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from memtally.events import UsageEvent, encode_event
 from memtally.ledger.bulk import FIRST_TAIL_AT, ID_AT, Columns
+from memtally.ledger.bulk import is_timed as is_timed_entry
 from memtally.ledger.decode import decode_line
 from memtally.ledger.ids import holds_between, is_timed, pack_id, pack_uuids, repeated, text_of, unpacked
 from memtally.ledger.reader import OpenLogs
@@ -49,7 +50,8 @@ def repeated_ids(survey: Survey, logs: OpenLogs) -> Iterator[list[bytes]]:
     ]
     for piece in sorted(opened):
         for _, data in logs.pieces(piece.file, piece.start, piece.start + piece.size):
-            packed = unpacked(pack_uuids(one[ID_AT] for one in Columns(data, FIRST_TAIL_AT).ids))
+            timed = filter(is_timed_entry, Columns(data, FIRST_TAIL_AT).ids)
+            packed = unpacked(pack_uuids(one[ID_AT] for one in timed))
             survey.add_loose(one for one in packed if piece.low <= one <= piece.high)
     survey.close_run()
     return repeated(survey.runs)

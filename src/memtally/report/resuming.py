@@ -37,7 +37,7 @@ def count_on(logs: OpenLogs, make: Callable[[], Tally], path: str, root: str, pr
         try:
             resumed = _resumed(before, logs, make, path, root, processes)
         except (ValueError, msgspec.MsgspecError):
-            resumed = None  # its list of pieces is damaged
+            resumed = None  # damaged where it was not looked at before
         finally:
             before.close()
         if resumed is not None:

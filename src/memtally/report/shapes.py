@@ -33,9 +33,10 @@ class Shape:
         if not self.events:
             return
         if self.sized:
-            [record] = decode_sized_tails([self.tail])[0].records
-            self.event.records = (
-                RecordSnapshot(record.kind, record.slug, record.file_bytes, record.file_tokens_estimate),
+            [latest] = decode_sized_tails([self.tail])
+            self.event.records = tuple(
+                RecordSnapshot(one.kind, one.slug, one.file_bytes, one.file_tokens_estimate)
+                for one in (latest.records if latest is not None else ())
             )
         first, last, last_id = self.first[TIME_AT], self.last[TIME_AT], self.last_id[ID_AT]
         tally.add_all(self.event, self.events, first.decode(), last.decode(), last_id.decode())

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from memtally.errors import is_the_systems
 from memtally.report.state import SurveyState, state_of, survey_from
 from memtally.report.survey import Survey
 from memtally.report.tally import Tally
@@ -46,7 +47,10 @@ def share(
     if processes < 2 or total < WORTH_SHARING or not _may_fork():
         return work(ranges)
     shares = _cut(ranges, max(_SHARE, -(-total // _MOST_SHARES)))
-    tokens, put = os.pipe()
+    try:
+        tokens, put = os.pipe()
+    except OSError:
+        return work(ranges)
     children: list[_Child] = []
     try:
         try:
@@ -58,7 +62,9 @@ def share(
         survey = work(_taken(tokens, shares))
         for child in children:
             survey.join(survey_from(child.result(), make()))
-    except (OSError, EOFError, msgspec.MsgspecError):
+    except (OSError, EOFError, ValueError, msgspec.MsgspecError) as error:
+        if isinstance(error, OSError) and not is_the_systems(error):
+            raise  # out of a signal handler
         return work(ranges)  # it says what is wrong, if anything but the sharing is
     else:
         return survey
@@ -73,15 +79,25 @@ def _may_fork() -> bool:
     return hasattr(os, "fork") and threading.active_count() == 1
 
 
-def _cut(ranges: list[Range], size: int) -> list[Range]:
-    return [
-        (number, at, min(at + size, end)) for number, start, end in ranges for at in range(start, end, size)
-    ]
+def _cut(ranges: list[Range], size: int) -> list[list[Range]]:
+    """The ranges in shares of about that size: large ones cut up, small ones put together."""
+    shares: list[list[Range]] = []
+    room = 0
+    for number, start, end in ranges:
+        at = start
+        while at < end:
+            if room <= 0:
+                shares.append([])
+                room = size
+            taken = min(room, end - at)
+            shares[-1].append((number, at, at + taken))
+            at, room = at + taken, room - taken
+    return shares
 
 
-def _taken(tokens: int, shares: list[Range]) -> Iterator[Range]:
+def _taken(tokens: int, shares: list[list[Range]]) -> Iterator[Range]:
     while token := os.read(tokens, 4):
-        yield shares[int.from_bytes(token, "little")]
+        yield from shares[int.from_bytes(token, "little")]
 
 
 class _Child:
@@ -113,10 +129,11 @@ class _Child:
         """See to it that the process is gone."""
         os.close(self._reading)  # one that is still writing ends at that
         try:
-            os.kill(self._pid, 9)
-        except OSError:
-            pass  # it has ended
-        os.waitpid(self._pid, 0)
+            if os.waitpid(self._pid, os.WNOHANG)[0] == 0:  # its number is its own as long as nobody waited
+                os.kill(self._pid, 9)
+                os.waitpid(self._pid, 0)
+        except ChildProcessError:
+            pass  # the system has, where nobody wants to hear of children
 
 
 def _work_and_leave(work: Callable[[], Survey], writing: int) -> None:
