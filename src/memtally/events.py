@@ -275,7 +275,7 @@ def check_count(name: str, value: object) -> int | None:
 
 
 def encode_event(event: UsageEvent) -> bytes:
-    """The event as its line in the log: UTF-8 JSON, what varies first, ending in ``\n``."""
+    """The event as its line in the log: UTF-8 JSON, what varies first, ending in ``\\n``."""
     occurred_at = "null" if event.occurred_at is None else f'"{format_time(event.occurred_at)}"'
     session_id = "null" if event.session_id is None else _text(event.session_id)
     head = f'{{"id":{_text(event.id)},"occurred_at":{occurred_at},"session_id":{session_id}'

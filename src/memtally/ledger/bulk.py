@@ -16,7 +16,7 @@ from datetime import date
 from operator import itemgetter, le, lt
 from typing import Any
 
-__all__ = ["FIRST_TAIL_AT", "ID_AT", "TIME_AT", "Columns", "is_timed", "session_of"]
+__all__ = ["FIRST_TAIL_AT", "ID_AT", "TIME_AT", "Columns", "id_entry", "is_timed", "session_of", "time_entry"]
 
 EVENT = b',"event":'
 _HEAD = 102
@@ -137,6 +137,16 @@ class Columns:
         """Move these lines to the others."""
         self.other += [self.lines[index] for index in sorted(indexes)]
         self.keep(index for index in range(len(self.ids)) if index not in indexes)
+
+
+def id_entry(event_id: str) -> bytes:
+    """What an ``ids`` column holds for an id."""
+    return _IDS[: ID_AT.start] + event_id.encode()
+
+
+def time_entry(stamp: str) -> bytes:
+    """What a ``times`` column holds for a time, up to its end."""
+    return _TIMES[: TIME_AT.start] + stamp.encode()
 
 
 def is_timed(entry: bytes) -> bool:

@@ -23,7 +23,7 @@ from memtally._version import __version__
 from memtally.ledger.ids import SIZE, Run, inserted, merged, pack_id
 from memtally.ledger.layout import within
 from memtally.ledger.reader import OpenLogs
-from memtally.report.state import SurveyState, state_of, survey_from
+from memtally.report.state import SurveyState, state_of
 from memtally.report.survey import Piece, Survey
 from memtally.report.tally import Tally
 
@@ -92,7 +92,7 @@ class Checkpoint:
             at, size, checksum = self._sections[number]
             run = mmap(self._stream.fileno(), size, access=ACCESS_READ, offset=at) if size else b""
             self._open[number] = run
-            if _checksum(run) != checksum:
+            if crc32(run) != checksum:
                 raise ValueError("damaged")
         return self._open[number]
 
@@ -255,7 +255,7 @@ def _mark(logs: OpenLogs, number: int) -> _Mark:
 def _write(stream: BinaryIO, listed: tuple[bytes, bytes], survey: Survey, before: Checkpoint | None) -> None:
     sessions = [b"".join(sorted(map(pack_id, survey.tally.sessions)))]
     stream.write(bytes(_PREFIX) + b"".join(listed))
-    sizes, checksums = [len(part) for part in listed], [_checksum(part) for part in listed]
+    sizes, checksums = [len(part) for part in listed], [crc32(part) for part in listed]
     for runs, known in ((survey.runs, before and before.ids), (sessions, before and before.sessions)):
         stream.write(bytes(_aligned(stream.tell()) - stream.tell()))
         size = checksum = 0
@@ -267,15 +267,11 @@ def _write(stream: BinaryIO, listed: tuple[bytes, bytes], survey: Survey, before
     stream.write(_MAGIC + b"".join(number.to_bytes(8, "little") for number in (*sizes, *checksums)))
 
 
-def _checksum(data: Run) -> int:
-    return crc32(data)
-
-
 def _read(stream: BinaryIO, section: _Section) -> bytes:
     at, size, checksum = section
     stream.seek(at)
     data = stream.read(size)
-    if _checksum(data) != checksum:
+    if crc32(data) != checksum:
         raise ValueError("damaged")
     return data
 
@@ -294,8 +290,3 @@ def _bare(survey: Survey) -> SurveyState:
 
 def _aligned(at: int) -> int:
     return -(-at // ALLOCATIONGRANULARITY) * ALLOCATIONGRANULARITY
-
-
-def restored(checkpoint: Checkpoint, settings: Tally) -> Survey:
-    """The survey that a checkpoint keeps, without pieces, loose ids and named sessions."""
-    return survey_from(checkpoint.survey, settings)

@@ -15,7 +15,9 @@ from memtally.ledger.bulk import (
     FIRST_TAIL_AT,
     TIME_AT,
     Columns,
+    id_entry,
     session_of,
+    time_entry,
 )
 from memtally.ledger.decode import SizedTail, decode_tails, shape_of
 from memtally.ledger.reader import ReadCounts, read_events
@@ -56,7 +58,7 @@ class PieceCounter:
         self.tally = tally
         self.counts = ReadCounts()
         self._left_out = left_out
-        self._left_out_ids = {b'{"id":"' + event_id.encode() for event_id in left_out}
+        self._left_out_ids = set(map(id_entry, left_out))
         self._shapes: dict[bytes, Shape] = {}
         self._middles: dict[bytes, str | None] = {}
         self._met: set[bytes] = set()
@@ -65,7 +67,7 @@ class PieceCounter:
         self._pause = 0
         since, until = tally.bounds
         self._since, self._until, self._horizon = (
-            b'","occurred_at":"' + bound.encode() for bound in (since, until, tally.horizon + "~")
+            time_entry(bound) for bound in (since, until, tally.horizon + "~")
         )
 
     def add(self, piece: bytes) -> Counted:

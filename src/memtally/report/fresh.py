@@ -13,7 +13,7 @@ from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent
 from memtally.ledger.bulk import ID_AT, TIME_AT, Columns
 from memtally.ledger.decode import KnownRecord, SizedRecord, SizedTail, Tail, decode_sized_tails, shape_of
 from memtally.report.shapes import Shape
-from memtally.report.tally import Cell, Span, Tally, is_counted
+from memtally.report.tally import Cell, Span, Tally, counts_session, is_counted
 
 __all__ = ["FreshTails"]
 
@@ -42,7 +42,7 @@ class _Route:
 
     def __init__(self, shape: UsageEvent) -> None:
         self.shape = shape
-        self.counts_session = is_counted(shape) and shape.actor != "maintenance"
+        self.counts_session = counts_session(shape)
         self.span = Span()
         self.cells: dict[tuple[str, str], Cell] = {}
 

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from memtally.events import UsageEvent, encode_event
-from memtally.ledger.bulk import FIRST_TAIL_AT, ID_AT, Columns
-from memtally.ledger.bulk import is_timed as is_timed_entry
+from memtally.ledger import bulk
+from memtally.ledger.bulk import FIRST_TAIL_AT, ID_AT, Columns, id_entry
 from memtally.ledger.decode import decode_line
 from memtally.ledger.ids import holds_between, is_timed, pack_id, pack_uuids, repeated, text_of, unpacked
 from memtally.ledger.reader import OpenLogs
@@ -22,10 +22,9 @@ from memtally.report.each import rank
 from memtally.report.survey import Piece, Survey
 from memtally.report.tally import Tally
 
-__all__ = ["Repeats", "find_repeats", "repeated_ids"]
+__all__ = ["Repeats", "core_of", "find_repeats", "repeated_ids"]
 
 _MOST_AT_ONCE = 65_536
-_PREFIX = b'{"id":"'
 
 
 class Repeats:
@@ -49,12 +48,19 @@ def repeated_ids(survey: Survey, logs: OpenLogs) -> Iterator[list[bytes]]:
         piece._replace(low=b"", high=b"") if piece in opened else piece for piece in survey.pieces
     ]
     for piece in sorted(opened):
-        for _, data in logs.pieces(piece.file, piece.start, piece.start + piece.size):
-            timed = filter(is_timed_entry, Columns(data, FIRST_TAIL_AT).ids)
-            packed = unpacked(pack_uuids(one[ID_AT] for one in timed))
-            survey.add_loose(one for one in packed if piece.low <= one <= piece.high)
+        survey.add_loose(core_of(piece, logs))
     survey.close_run()
     return repeated(survey.runs)
+
+
+def core_of(piece: Piece, logs: OpenLogs) -> list[bytes]:
+    """The packed ids between the first and the last of a piece's core, read again."""
+    found: list[bytes] = []
+    for _, data in logs.pieces(piece.file, piece.start, piece.start + piece.size):
+        timed = filter(bulk.is_timed, Columns(data, FIRST_TAIL_AT).ids)
+        packed = unpacked(pack_uuids(one[ID_AT] for one in timed))
+        found += [one for one in packed if piece.low <= one <= piece.high]
+    return found
 
 
 def _open_pieces(survey: Survey) -> set[Piece]:
@@ -112,7 +118,7 @@ class _Batch:
 
     def __init__(self, wanted: list[bytes], found: Repeats) -> None:
         self._wanted = set(wanted)
-        self._texts = {_PREFIX + text_of(packed).encode() for packed in wanted}
+        self._texts = {id_entry(text_of(packed)) for packed in wanted}
         self._found = found
         self._doubtful: set[bytes] = set()
 

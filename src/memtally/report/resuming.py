@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from memtally.ledger import ids
-from memtally.ledger.bulk import FIRST_TAIL_AT, ID_AT, Columns, is_timed
 from memtally.ledger.reader import OpenLogs
 from memtally.report import checkpoint as checkpoints
 from memtally.report.bulk import count, survey_of, whole
 from memtally.report.checkpoint import Checkpoint
-from memtally.report.repeats import repeated_ids
+from memtally.report.repeats import core_of, repeated_ids
 from memtally.report.sharing import Range
+from memtally.report.state import survey_from
 from memtally.report.survey import Piece, Survey
 from memtally.report.tally import Tally
 
@@ -82,7 +82,7 @@ def _resumed(
 def _joined(
     before: Checkpoint, new: Survey, make: Callable[[], Tally], keep: Callable[[Survey], None]
 ) -> Survey:
-    joined = checkpoints.restored(before, make())
+    joined = survey_from(before.survey, make())
     new.tally.sessions = {
         session for session in new.tally.sessions if not ids.holds(before.sessions, ids.pack_id(session))
     }
@@ -129,7 +129,7 @@ def _meets(new: Survey, before: Checkpoint, logs: OpenLogs) -> bool:
         if at >= 0 and packed <= cores[at].high:
             wanted.setdefault(cores[at], set()).add(packed)
     return len(wanted) > _MOST_REREAD or any(
-        not late_ones.isdisjoint(_timed_ids(piece, logs)) for piece, late_ones in wanted.items()
+        not late_ones.isdisjoint(core_of(piece, logs)) for piece, late_ones in wanted.items()
     )
 
 
@@ -138,17 +138,9 @@ def _open_all(new: Survey, logs: OpenLogs) -> list[bytes]:
     late = [packed for run in new.runs for packed in ids.unpacked(run) if ids.is_timed(packed)]
     for piece in new.pieces:
         if piece.low:
-            core = [one for one in _timed_ids(piece, logs) if piece.low <= one <= piece.high]
+            core = core_of(piece, logs)
             new.add_loose(core)
             late += core
     new.close_run()
     new.pieces = [piece._replace(low=b"", high=b"") for piece in new.pieces]
     return late
-
-
-def _timed_ids(piece: Piece, logs: OpenLogs) -> list[bytes]:
-    found: list[bytes] = []
-    for _, data in logs.pieces(piece.file, piece.start, piece.start + piece.size):
-        timed = filter(is_timed, Columns(data, FIRST_TAIL_AT).ids)
-        found += ids.unpacked(ids.pack_uuids(one[ID_AT] for one in timed))
-    return found

@@ -7,7 +7,7 @@ from collections import Counter
 from memtally.events import RecordSnapshot, UsageEvent
 from memtally.ledger.bulk import ID_AT, TIME_AT, Columns
 from memtally.ledger.decode import decode_sized_tails
-from memtally.report.tally import Tally, is_counted
+from memtally.report.tally import Tally, counts_session
 
 __all__ = ["Shape", "count_shapes"]
 
@@ -24,7 +24,7 @@ class Shape:
     def __init__(self, event: UsageEvent, *, sized: bool = False) -> None:
         self.event = event
         self.sized = sized
-        self.counts_session = is_counted(event) and event.actor != "maintenance"
+        self.counts_session = counts_session(event)
         self.events = 0
         self.first = self.last = self.last_id = self.tail = b""
 

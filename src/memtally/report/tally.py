@@ -25,6 +25,7 @@ __all__ = [
     "RecordTally",
     "Span",
     "Tally",
+    "counts_session",
     "is_counted",
     "stamp_of",
 ]
@@ -182,7 +183,7 @@ class Tally:
                 self.skewed += 1
                 self.skewed_from = min(stamp, self.skewed_from or stamp)
                 dated = ""  # a clock that runs ahead has no say in any date
-            if event.session_id is not None and event.actor != "maintenance":
+            if event.session_id is not None and counts_session(event):
                 self.sessions.add(event.session_id)
         self.add_all(event, 1, dated, dated, event.id)
 
@@ -298,6 +299,11 @@ class Tally:
 def is_counted(event: UsageEvent) -> bool:
     """Whether such events count: not those of an unknown sort, nor searches that call themselves uses."""
     return event.event == EXPOSURE or (event.event == USE and not is_search_source(event.source))
+
+
+def counts_session(event: UsageEvent) -> bool:
+    """Whether the session of such an event is one in which something was read: not by maintenance."""
+    return is_counted(event) and event.actor != "maintenance"
 
 
 def stamp_of(microseconds: int) -> str:
