@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest fuzz soak bench bench-growth bench-peers lint format clean
+.PHONY: help demo test test-oldest test-frameworks fuzz soak bench bench-growth bench-peers lint format clean
 
 FUZZ_SECONDS ?= 600
 SOAK ?= 10
@@ -16,10 +16,14 @@ demo: $(VENV)/.installed-core  ## run the whole path on a sample workspace and p
 	@$(BIN)/memtally demo
 
 test: $(VENV)/.installed-test  ## run every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore tests/frameworks
 
 test-oldest: .venv-oldest/.installed  ## run the tests that touch OpenTelemetry with the oldest supported releases
 	.venv-oldest/bin/python -m pytest tests/test_pipeline.py tests/test_decorators.py tests/test_context.py tests/test_example.py
+
+test-frameworks: .venv-frameworks/.installed .venv-adk/.installed  ## run the tests of the frameworks, each with the real package
+	.venv-frameworks/bin/python -m pytest tests/frameworks --ignore tests/frameworks/test_adk.py
+	.venv-adk/bin/python -m pytest tests/frameworks/test_adk.py
 
 fuzz: $(VENV)/.installed-fuzz  ## look for bytes that break the reader, for FUZZ_SECONDS (600)
 	$(BIN)/python fuzz/run.py $(FUZZ_SECONDS)
@@ -48,7 +52,7 @@ format: $(VENV)/.installed-dev  ## mend the style
 	$(BIN)/ruff format src exporters tests examples fuzz bench
 
 clean:  ## remove the environments and caches
-	rm -rf $(VENV) .venv-oldest .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-oldest .venv-frameworks .venv-adk .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -80,6 +84,18 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 $(VENV)/.installed-fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]' || \
 		echo 'atheris does not install here: Hypothesis searches instead'
+	@touch $@
+
+.venv-frameworks/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
+		-e '.[test-core,anthropic,claude-agent-sdk,fastmcp,langgraph,mcp,mem0,openai-agents]'
+	@touch $@
+
+# Google's ADK wants an older OpenTelemetry than the others
+.venv-adk/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-adk
+	.venv-adk/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-core,adk]'
 	@touch $@
 
 .venv-oldest/.installed: pyproject.toml
