@@ -500,7 +500,7 @@ def test_demo(run: Run, tmp_path: Path) -> None:
 
 def test_help_of_every_command(run: Run) -> None:
     """Each command has a help text, and the top level lists each."""
-    from memtally.cli import _COMMANDS, cli
+    from memtally.cli._group import _COMMANDS, cli
 
     top = run("--help").stdout
     for name in _COMMANDS:

@@ -34,7 +34,7 @@ def test_readme_shows_the_real_demo(run: Run) -> None:
 
 def test_every_command_and_target_named_exists(run: Run) -> None:
     """Commands and make targets in the documents are those of the program and the Makefile."""
-    from memtally.cli import _COMMANDS
+    from memtally.cli._group import _COMMANDS
 
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))

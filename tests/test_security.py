@@ -20,10 +20,11 @@ import pytest
 import memtally
 from conftest import SHARED
 from memtally import faults, health
+from memtally._globs import glob_regex
 from memtally.config import load_config
 from memtally.errors import ConfigError
 from memtally.events import normal_slug, well_formed
-from memtally.inventory import _regex, scan
+from memtally.inventory import scan
 from memtally.ledger import decode
 from memtally.ledger.decode import decode_line
 from memtally.records import MemoryRecord
@@ -293,7 +294,7 @@ def test_links_that_multiply_end(tmp_path: Path) -> None:
 )
 def test_patterns_of_many_wildcards_end(pattern: str, name: str) -> None:
     """A pattern costs time in proportion to the name; this ended after hours, if at all."""
-    assert re.fullmatch(_regex(pattern), name) is None
+    assert re.fullmatch(glob_regex(pattern), name) is None
 
 
 @pytest.mark.parametrize(
@@ -321,7 +322,7 @@ def test_patterns_of_many_wildcards_end(pattern: str, name: str) -> None:
 )
 def test_what_patterns_match(pattern: str, name: str, matches: bool) -> None:
     """One star stays in a folder, two take any number of folders, brackets are themselves."""
-    assert (re.fullmatch(_regex(pattern), name) is not None) is matches
+    assert (re.fullmatch(glob_regex(pattern), name) is not None) is matches
 
 
 # -- modes and outputs -------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from conftest import SHARED, copied_tree
+from memtally._globs import slug_of
 from memtally.config import Config, load_config, write_config
 from memtally.errors import ConfigError, WorkspaceError
-from memtally.inventory import scan, slug_of
+from memtally.inventory import scan
 from memtally.report import build_report
 from memtally.workspace import Workspace, find_workspace
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
-import uuid
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 from memtally._files import read_small
 from memtally.errors import ConfigError, InvalidValueError, short
 from memtally.events import check_kind, normal_slug
 from memtally.ledger.layout import within
 
-__all__ = ["PRESETS", "Config", "add_preset", "load_config", "write_config"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+__all__ = ["ELSEWHERE", "PRESETS", "Config", "add_preset", "load_config", "project_folder", "write_config"]
 
 _MEMORY_FOLDERS = {
     "decision": ("decisions", "decision"),
@@ -42,7 +42,15 @@ PRESETS: dict[str, dict[str, tuple[str, ...]]] = {
             "~/.claude/skills/*/SKILL.md",
             "~/.claude/commands/**/*.md",
         ),
-        "memory": (".serena/memories/**/*.md", "memory-bank/**/*.md", "memory/*.md"),
+        "memory": (
+            "~/.claude/projects/{project}/memory/**/*.md",
+            ".claude/agent-memory/**/*.md",
+            ".claude/agent-memory-local/**/*.md",
+            "~/.claude/agent-memory/**/*.md",
+            ".serena/memories/**/*.md",
+            "memory-bank/**/*.md",
+            "memory/*.md",
+        ),
     },
     "yoi": {
         kind: tuple(f"{root}/{glob}" for root in (".insomnia", ".yoi"))
@@ -55,7 +63,20 @@ PRESETS: dict[str, dict[str, tuple[str, ...]]] = {
         )
     },
 }
-"""Record globs by kind, for each preset. A pattern beginning with ``~/`` is a user-level one."""
+"""Record globs by kind, for each preset. A pattern beginning with ``~/`` is a user-level one; ``{project}``
+stands for Claude Code's name of the workspace's folder.
+"""
+
+ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
+    "claude-code": {
+        "instructions": ("**/GEMINI.md", "~/.codex/AGENTS.md", "~/.gemini/GEMINI.md"),
+        "skill": ("**/skills/*/SKILL.md", "~/**/skills/*/SKILL.md"),
+        "memory": ("~/.codex/memories/**/*.md",),
+    },
+}
+"""What is a record too when a host reads it, and no part of the inventory: plugins' skills, for example,
+of which the folder holds many that nobody has switched on.
+"""
 
 _MAX_BYTES = 262_144
 
@@ -66,28 +87,72 @@ _RESIDENT_KINDS = {"generic": ("instructions",), "claude-code": ("instructions",
 _OPEN_KINDS = {"claude-code": ("instructions", "memory", "skill")}
 
 
-@dataclass(frozen=True, slots=True)
 class Config:
-    """What ``config.toml`` says, checked. ``records`` is ``None`` where no inventory is configured."""
+    """What ``config.toml`` says, checked. Treated as immutable.
 
-    workspace_id: str | None = None
-    preset: str | None = None
-    records: dict[str, tuple[str, ...]] | None = None
-    resident_kinds: tuple[str, ...] = ()
-    resident_key: str = "model_invokation"
-    aliases: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    sources: tuple[str, ...] = ()
-    seal_bytes: int | None = None
-    stated_kinds: frozenset[str] = frozenset()
-    """Kinds whose globs the workspace has given itself."""
-    open_kinds: frozenset[str] = frozenset()
-    """Kinds of which records exist where no glob looks: what is not found there is not called missing."""
+    ``records`` is ``None`` where no inventory is configured. ``stated_kinds``: kinds whose globs the
+    workspace has given itself. ``open_kinds``: kinds of which records exist where no glob looks; what is not
+    found there is not called missing. ``tools``: ``(kind, argument)`` of each tool of a host that reads a
+    record. ``shell_reads``: whether ``cat`` of a record is a use; ``None`` leaves it to the host.
+    """
+
+    __slots__ = (
+        "aliases",
+        "open_kinds",
+        "preset",
+        "records",
+        "resident_key",
+        "resident_kinds",
+        "seal_bytes",
+        "shell_reads",
+        "sources",
+        "stated_kinds",
+        "tools",
+        "workspace_id",
+    )
+
+    def __init__(  # no dataclass, which a hook process would have to load
+        self,
+        *,
+        workspace_id: str | None = None,
+        preset: str | None = None,
+        records: dict[str, tuple[str, ...]] | None = None,
+        resident_kinds: tuple[str, ...] = (),
+        resident_key: str = "model_invokation",
+        aliases: dict[tuple[str, str], tuple[str, str]] | None = None,
+        sources: tuple[str, ...] = (),
+        seal_bytes: int | None = None,
+        stated_kinds: frozenset[str] = frozenset(),
+        open_kinds: frozenset[str] = frozenset(),
+        tools: dict[str, tuple[str, str]] | None = None,
+        shell_reads: bool | None = None,
+    ) -> None:
+        self.workspace_id = workspace_id
+        self.preset = preset
+        self.records = records
+        self.resident_kinds = resident_kinds
+        self.resident_key = resident_key
+        self.aliases = aliases or {}
+        self.sources = sources
+        self.seal_bytes = seal_bytes
+        self.stated_kinds = stated_kinds
+        self.open_kinds = open_kinds
+        self.tools = tools or {}
+        self.shell_reads = shell_reads
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Config):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
-def load_config(path: Path) -> Config:
+def load_config(path: str | os.PathLike[str]) -> Config:
     """Read and check a configuration file; an absent one is the empty configuration."""
-    if not within(str(path), str(path.parent.parent)):
-        raise ConfigError(str(path), "leads out of the workspace", "replace the link by a file")
+    path = os.fspath(path)
+    if not within(path, os.path.dirname(os.path.dirname(path))):
+        raise ConfigError(path, "leads out of the workspace", "replace the link by a file")
     try:
         import tomllib  # noqa: PLC0415 - a report on a file of somebody else's starts without it
 
@@ -96,18 +161,20 @@ def load_config(path: Path) -> Config:
         return Config()
     except (ValueError, RecursionError) as error:  # also TOMLDecodeError and UnicodeDecodeError
         raise ConfigError(
-            str(path),
+            path,
             f"not valid TOML ({_without_content(error)})",
             "mend it, or remove the file and run memtally init",
         ) from None
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"
-        raise ConfigError(str(path), problem, "check its mode", unreadable=True) from None
+        raise ConfigError(path, problem, "check its mode", unreadable=True) from None
     return _Reader(path, data).config()
 
 
 def _without_content(error: Exception) -> str:
     """What a TOML error says, where that is its place; never a piece of a file that may be no TOML at all."""
+    import re  # noqa: PLC0415 - only once something is wrong
+
     found = re.search(r"\(at (line \d+, column \d+|end of document)\)", str(error))
     return found[1] if found else type(error).__name__
 
@@ -115,15 +182,18 @@ def _without_content(error: Exception) -> str:
 class _Reader:
     """Takes a configuration apart; every complaint names the file and the key."""
 
-    def __init__(self, path: Path, data: dict[str, Any]) -> None:
+    def __init__(self, path: str, data: dict[str, Any]) -> None:
         self.path, self.data = path, data
 
     def fail(self, key: str, problem: str, instead: str) -> ConfigError:
-        return ConfigError(str(self.path), f"{key}: {problem}", instead)
+        return ConfigError(self.path, f"{key}: {problem}", instead)
 
     def config(self) -> Config:
         data = self.data
-        known = {"workspace_id", "preset", "records", "resident", "aliases", "sources", "seal_bytes"}
+        known = {
+            *("workspace_id", "preset", "records", "resident", "aliases", "sources", "seal_bytes"),
+            *("tools", "shell_reads"),
+        }
         for key in data:
             if key not in known:
                 raise self.fail(short(key), "no such setting", f"use one of {', '.join(sorted(known))}")
@@ -144,6 +214,9 @@ class _Reader:
             raise self.fail(
                 "seal_bytes", f"{short(seal_bytes)} is no size", "use a number of bytes, or 0 for never"
             )
+        shell_reads = data.get("shell_reads")
+        if shell_reads is not None and not isinstance(shell_reads, bool):
+            raise self.fail("shell_reads", f"{short(shell_reads)} is no truth value", "use true or false")
         return Config(
             workspace_id=self.workspace_id(),
             preset=preset,
@@ -155,6 +228,8 @@ class _Reader:
             seal_bytes=seal_bytes,
             open_kinds=frozenset(_OPEN_KINDS.get(preset or "", ())) - own.keys(),
             stated_kinds=frozenset(own),
+            tools=self.tools(),
+            shell_reads=shell_reads,
         )
 
     def workspace_id(self) -> str | None:
@@ -185,6 +260,23 @@ class _Reader:
                         f"{short(glob)} reaches too much of the home folder",
                         "name a folder of it and end in .md, such as ~/.claude/rules/**/*.md",
                     )
+        return found
+
+    def tools(self) -> dict[str, tuple[str, str]]:
+        found = {}
+        for name, tool in self.table("tools").items():
+            key = f"tools.{short(name)}"
+            if not isinstance(tool, dict) or tool.keys() != {"kind", "argument"}:
+                raise self.fail(
+                    key, "does not say which record", 'write { kind = "memory", argument = "name" }'
+                )
+            try:
+                kind = check_kind(tool["kind"])
+            except InvalidValueError as error:
+                raise self.fail(
+                    key, f"{short(tool['kind'])} is no kind, which is one lower-case word", "rename it"
+                ) from error
+            found[name] = (kind, self.text(tool["argument"], f"{key}.argument"))
         return found
 
     def aliases(self) -> dict[tuple[str, str], tuple[str, str]]:
@@ -230,6 +322,11 @@ def _record_key(name: str) -> tuple[str, str]:
     return kind, normal_slug(slug)
 
 
+def project_folder(root: str) -> str:
+    """What Claude Code calls a workspace's folder below ``~/.claude/projects``."""
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in root)
+
+
 def config_text(preset: str | None, workspace_id: str) -> str:
     """The text of a new configuration file."""
     lines = [
@@ -272,19 +369,21 @@ def add_preset(path: Path, preset: str) -> None:
     _write_whole(path, text, replace=True)
 
 
-def write_config(path: Path, preset: str | None, *, replace: bool = False) -> bool:
+def write_config(path: str | os.PathLike[str], preset: str | None, *, replace: bool = False) -> bool:
     """Write a new configuration, whole or not at all; ``False`` where one stood already.
 
     ``replace`` keeps the workspace's id and writes the rest anew.
     """
+    import uuid  # noqa: PLC0415 - a hook process reads this file, and seldom makes one
+
     workspace_id = str(uuid.uuid4())
     if replace:
         workspace_id = load_config(path).workspace_id or workspace_id
     return _write_whole(path, config_text(preset, workspace_id), replace=replace)
 
 
-def _write_whole(path: Path, text: str, *, replace: bool) -> bool:
-    temporary = path.with_name(f"{path.name}.{os.urandom(4).hex()}.tmp")
+def _write_whole(path: str | os.PathLike[str], text: str, *, replace: bool) -> bool:
+    temporary = f"{os.fspath(path)}.{os.urandom(4).hex()}.tmp"
     try:
         # its mode is not the umask's to give: whoever writes this file says what is read
         with open(
@@ -293,11 +392,12 @@ def _write_whole(path: Path, text: str, *, replace: bool) -> bool:
             os.chmod(temporary, 0o644)
             stream.write(text)
         if replace:
-            temporary.replace(path)
+            os.replace(temporary, path)
         else:
             os.link(temporary, path)  # fails where another process was first: its id holds
     except FileExistsError:
         return False
     finally:
-        temporary.unlink(missing_ok=True)
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
     return True

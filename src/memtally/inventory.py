@@ -16,8 +16,9 @@ from pathlib import Path
 
 from memtally._files import open_regular
 from memtally._git import ask_git
-from memtally.config import Config
-from memtally.events import normal_slug, well_formed
+from memtally._globs import fixed_prefix, glob_regex, record_name, slug_of
+from memtally.config import Config, project_folder
+from memtally.events import well_formed
 from memtally.workspace import Workspace
 
 __all__ = ["MAX_FOLDERS", "Inventory", "InventoryRecord", "scan", "slug_of"]
@@ -67,11 +68,12 @@ def scan(workspace: Workspace, config: Config, *, now: float | None = None) -> I
     ages = _first_known(workspace.root)
     found: dict[tuple[str, str], InventoryRecord] = {}
     seen: set[tuple[str, str]] = set()  # (kind, real path): a linked file is one record
+    project = project_folder(str(workspace.root))
     roots = {False: _Tree(workspace.root), True: _Tree(Path(os.path.expanduser("~")))}
     for kind, globs in config.records.items():
         for glob in globs:
             user_level = glob.startswith("~/")
-            tree, pattern = roots[user_level], glob.removeprefix("~/")
+            tree, pattern = roots[user_level], glob.removeprefix("~/").replace("{project}", project)
             for relative, real in tree.matches(pattern):
                 if (kind, real) in seen:
                     continue
@@ -82,10 +84,7 @@ def scan(workspace: Workspace, config: Config, *, now: float | None = None) -> I
                 if not stat.S_ISREG(status.st_mode):
                     continue
                 seen.add((kind, real))
-                # a symbolic link is the file it resolves to
-                name = os.path.relpath(real, tree.root).replace(os.sep, "/")
-                if not name.startswith(_fixed_prefix(pattern)):
-                    name = relative  # linked from elsewhere in the workspace: only the link has a slug here
+                name = record_name(relative, os.path.relpath(real, tree.root).replace(os.sep, "/"), pattern)
                 first = None if user_level else ages.get(relative)
                 record = InventoryRecord(
                     kind,
@@ -94,39 +93,10 @@ def scan(workspace: Workspace, config: Config, *, now: float | None = None) -> I
                     status.st_size,
                     _resident(kind, real, config),
                     age_days=None if first is None else max(0, int(((now or time.time()) - first) // 86_400)),
-                    user_level=user_level,
+                    user_level=user_level and "{project}" not in glob,
                 )
                 found.setdefault(record.key, record)
     return Inventory(found, complete=all(tree.complete for tree in roots.values()))
-
-
-def slug_of(kind: str, relative: str, pattern: str, *, user_level: bool = False) -> str:
-    """The slug of a file by DESIGN's rules: ``relative`` to its root, matched by ``pattern``.
-
-    Skills and typed commands go by the name they are invoked by, auto-memory topics by their stem,
-    instructions by their whole path, every other kind by the path below its folder without ``.md``.
-    """
-    if kind == "instructions":
-        slug = relative
-    elif kind == "skill":
-        if relative.rsplit("/", 1)[-1].lower() == "skill.md":
-            return normal_slug(relative.rsplit("/", 2)[-2])
-        return normal_slug(_below(relative, pattern).replace("/", ":"))
-    elif kind == "memory":
-        return normal_slug(relative.rsplit("/", 1)[-1].removesuffix(".md"))
-    else:
-        slug = _below(relative, pattern)
-    return normal_slug(f"~/{slug}" if user_level else slug)
-
-
-def _below(relative: str, pattern: str) -> str:
-    return relative.removeprefix(_fixed_prefix(pattern)).removesuffix(".md")
-
-
-def _fixed_prefix(pattern: str) -> str:
-    """The folders of a pattern before its first wildcard, with the final slash."""
-    fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-    return fixed[: fixed.rfind("/") + 1]
 
 
 class _Tree:
@@ -142,10 +112,10 @@ class _Tree:
 
         Files that stand there themselves come before those that a link leads to.
         """
-        prefix = _fixed_prefix(pattern)
+        prefix = fixed_prefix(pattern)
         if prefix not in self._listed:
             self._listed[prefix] = list(self._files(prefix))
-        expression = re.compile(_regex(pattern))
+        expression = re.compile(glob_regex(pattern))
         found = []
         for name in filter(expression.fullmatch, self._listed[prefix]):
             here = os.path.join(self.root, name)
@@ -186,31 +156,6 @@ class _Tree:
                     yield f"{folder}{entry.name}"
                 elif entry.name not in _SKIPPED:
                     to_visit.append((f"{folder}{entry.name}/", (*above, real)))
-
-
-def _regex(pattern: str) -> str:
-    """The pattern as an expression whose work grows with the name only, however many wildcards there are.
-
-    Of what stands between two wildcards the first place is as good as any, so that it is never tried anew
-    (an atomic group); only what follows the last wildcard has to be at the end.
-    """
-    first, *blocks = re.split(r"(?:\*\*/)+", pattern)
-    made = _parts_regex(first)
-    for block in blocks[:-1]:
-        made += f"(?>(?:[^/]+/)*?{_parts_regex(block)})"
-    return made + (f"(?:[^/]+/)*{_parts_regex(blocks[-1])}" if blocks else "")
-
-
-def _parts_regex(block: str) -> str:
-    return "/".join(map(_part_regex, block.split("/")))
-
-
-def _part_regex(part: str) -> str:
-    first, *pieces = [
-        "".join("[^/]" if c == "?" else re.escape(c) for c in piece) for piece in re.split(r"\*+", part)
-    ]
-    made = first + "".join(f"(?>[^/]*?{piece})" for piece in pieces[:-1])
-    return made + (f"[^/]*{pieces[-1]}" if pieces else "")
 
 
 def _resident(kind: str, path: str, config: Config) -> bool | None:

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from memtally import tokens
+from memtally._content import decode_text, read_content
 from memtally.errors import InvalidValueError
 from memtally.events import RecordSnapshot, check_kind, check_slug
 from memtally.ledger.layout import led_out
@@ -16,9 +17,6 @@ from memtally.ledger.layout import led_out
 __all__ = ["Content", "Measure", "MemoryRecord", "snapshots"]
 
 Content = str | bytes | Path
-
-_MOST_READ = 1_048_576
-"""Bytes of a file that are read for its token estimate; the rest is taken to be like them."""
 
 
 class MemoryRecord:
@@ -79,7 +77,7 @@ class Measure:
         if isinstance(content, Path):
             return self._file(content)
         if isinstance(content, bytes):
-            size, text = len(content), self.decode(content)
+            size, text = len(content), decode_text(content)
         else:
             text = content
             size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
@@ -92,33 +90,15 @@ class Measure:
         """Bytes and tokens of a file. A large one is read in part; a pipe, and what has gone, not at all."""
         if self._root is not None and led_out(os.fspath(path), self._root):
             return None, None
-        try:
-            size = path.stat().st_size if path.is_file() else None
-            if size is None:
-                return None, None
-            with path.open("rb") as stream:
-                data = stream.read(_MOST_READ)
-        except OSError:
-            return None, None  # deleted meanwhile, say: the read still counts
-        if size <= len(data):
-            return self(data)
-        _, count = self(data)  # too long to be counted exactly, so that no estimate passes for a count
-        return size, None if count is None else count * size // len(data)
-
-    @staticmethod
-    def decode(data: bytes) -> str:
-        """Bytes as the text a model would see, for counting tokens only."""
-        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            return data.decode("utf-16", "replace")
-        head = data[:4_096]
-        for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
-            # without a mark, text of mostly Latin letters has a NUL in every other place
-            if 5 * head[first::2].count(0) > len(head) and not head[1 - first :: 2].count(0):
-                return data.decode(encoding, "replace")
-        try:
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            return data.decode("latin-1")
+        found = read_content(path)  # None where it was deleted meanwhile, say: the read still counts
+        if found is None:
+            return None, None
+        size, data = found
+        _, count = self(data)
+        if size > len(data) and count is not None:
+            # too long to be counted exactly, so that no estimate passes for a count
+            count = count * size // len(data)
+        return size, count
 
 
 def snapshots(

@@ -90,15 +90,19 @@ class TokenEstimator:
     def _make(self, text: str) -> tuple[int, str]:
         if self.name == BYTES_QUARTER:
             return (len(text.encode("utf-8", "replace")) + 3) // 4, BYTES_QUARTER
-        counter = self._counter
-        if counter is not None and len(text) <= EXACT_LIMIT:
-            try:
-                return counter(text), self.name
-            except (KeyboardInterrupt, SystemExit, GeneratorExit):
-                raise
-            except BaseException:  # a Rust panic is a BaseException; it costs precision and nothing else
-                pass
-        return script_estimate(text), SCRIPT_ESTIMATE
+        exact = self.count_exactly(text) if len(text) <= EXACT_LIMIT else None
+        return (script_estimate(text), SCRIPT_ESTIMATE) if exact is None else (exact, self.name)
+
+    def count_exactly(self, text: str) -> int | None:
+        """The count by the loaded encoder, however long that takes; ``None`` where there is none."""
+        if self._counter is None:
+            return None
+        try:
+            return self._counter(text)
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException:  # a Rust panic is a BaseException; it costs precision and nothing else
+            return None
 
     def load(self) -> None:
         """Load the exact encoder, here and now. Failure leaves the formula in place; see ``state``."""

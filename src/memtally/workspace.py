@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from memtally._files import read_small
+from memtally._discovery import find_root
 from memtally.config import Config, load_config, write_config
 from memtally.errors import ConfigError, WorkspaceError
 from memtally.ledger.layout import DIRECTORY, LOG_FILE, ensure_directory, segments, within
@@ -88,93 +88,5 @@ class Workspace:
 
 def find_workspace(explicit: str | os.PathLike[str] | None = None) -> Workspace:
     """The workspace by the rules of this module. Raises ``WorkspaceError`` for a folder that is none."""
-    named = explicit if explicit is not None else os.environ.get("MEMTALLY_WORKSPACE") or None
-    if named is not None:
-        found_by = "argument" if explicit is not None else "MEMTALLY_WORKSPACE"
-        try:
-            folder = Path(os.path.realpath(os.path.expanduser(named))) if os.fspath(named) else None
-            usable = folder is not None and folder.is_dir()
-        except (OSError, ValueError):
-            usable = False
-        if folder is None or not usable:
-            raise WorkspaceError(
-                f"workspace {os.fspath(named)!r:.200} ({found_by}): no such folder; create it or name another"
-            )
-        return Workspace(_to_main_worktree(folder), found_by)
-    try:
-        start = Path(os.path.realpath(os.getcwd()))
-    except FileNotFoundError:
-        raise WorkspaceError(
-            "the current folder has been removed; change to the workspace or name it"
-        ) from None
-    start = _to_main_worktree(start)
-    while not start.is_dir():  # a folder that only the linked worktree has belongs to those above it
-        start = start.parent
-    for folder in (start, *start.parents):
-        if (folder / DIRECTORY).is_dir() and _is_ours(folder / DIRECTORY, start):
-            return Workspace(folder, f"{DIRECTORY}/ found")
-    for folder in (start, *start.parents):
-        if (folder / ".git").exists():
-            return Workspace(folder, "git root")
-    return Workspace(start, "current folder")
-
-
-def _is_ours(directory: Path, start: Path) -> bool:
-    """Whether a folder that was merely found belongs to us, to root, or to the owner of where we stand.
-
-    Anybody may put one above the folders of others, in ``/tmp`` for example, and read what they log there.
-    """
-    if not hasattr(os, "geteuid"):  # pragma: no cover - Windows
-        return True
-    return directory.stat().st_uid in (os.geteuid(), 0, start.stat().st_uid)
-
-
-def _to_main_worktree(folder: Path) -> Path:
-    """The same folder in the main worktree, for a folder in a linked one; any other folder as it is."""
-    for top in (folder, *folder.parents):
-        marker = top / ".git"
-        if marker.is_dir():
-            return folder
-        if marker.is_file():
-            main = _main_worktree(marker)
-            return folder if main is None else main / folder.relative_to(top)
-    return folder
-
-
-def _main_worktree(marker: Path) -> Path | None:
-    """The main worktree that a linked worktree's ``.git`` file leads to; ``None`` where there is none.
-
-    A submodule's ``.git`` file leads to no other worktree, and a bare repository has none. The repository
-    must know of this worktree, or an unpacked archive could send the log anywhere.
-    """
-    try:
-        git_dir = marker.parent / _git_text(marker).strip().removeprefix("gitdir:").strip()
-        common = Path(os.path.realpath(git_dir / _git_text(git_dir / "commondir").strip()))
-        back = git_dir / _git_text(git_dir / "gitdir").strip()
-        if not os.path.samefile(back, marker) or Path(os.path.realpath(git_dir)).parent.parent != common:
-            return None
-        settings = _core_settings(_git_text(common / "config"))
-    except (OSError, ValueError):
-        return None
-    if settings.get("bare", "").lower() == "true":
-        return None
-    if "worktree" in settings:
-        return Path(os.path.realpath(common / settings["worktree"]))
-    return common.parent if common.name == ".git" else None
-
-
-def _git_text(path: Path) -> str:
-    return read_small(path, 65_536).decode("utf-8", "replace")
-
-
-def _core_settings(text: str) -> dict[str, str]:
-    """The settings under ``[core]`` of a git configuration file, as far as plain ones go."""
-    found: dict[str, str] = {}
-    inside = False
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("["):
-            inside = line.lower() == "[core]"
-        elif inside and "=" in line:
-            name, _, value = line.partition("=")
-            found[name.strip().lower()] = value.strip()
-    return found
+    root, found_by = find_root(explicit)
+    return Workspace(Path(root), found_by)

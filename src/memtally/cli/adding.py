@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from memtally import events
+from memtally._content import decode_text
 from memtally._files import open_regular
 from memtally._script_estimate import script_estimate
 from memtally.cli.options import workspace_option
@@ -27,7 +28,6 @@ from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent
 from memtally.ledger.decode import parse_time
 from memtally.ledger.layout import led_out
 from memtally.ledger.writer import SEAL_BYTES, LogWriter
-from memtally.records import Measure
 from memtally.tokens import SCRIPT_ESTIMATE
 from memtally.workspace import find_workspace
 
@@ -129,7 +129,7 @@ def _named(name: str, file: str | None, number: int) -> dict[str, Any]:
 
 
 def _tokens(data: bytes) -> int:
-    return script_estimate(Measure.decode(data))
+    return script_estimate(decode_text(data))
 
 
 def _stdin_lines() -> list[tuple[str, dict[str, Any]]]:

@@ -73,6 +73,23 @@ def tokens() -> None:
 
 
 @tokens.command()
+@workspace_option
+def count(workspace: str | None) -> None:
+    """Count the workspace's records exactly, for hooks to look up. Hooks start this by themselves."""
+    from memtally.hosts.counting import count_wanted  # noqa: PLC0415 - loads a vocabulary
+
+    place = find_workspace(workspace)
+    paths = [str(record.path) for record in scan(place, place.config()).records.values()]
+    try:
+        counted, by = count_wanted(str(place.directory), paths)
+    except OSError as error:
+        raise MemtallyError(
+            f"{place.directory}: cannot be written ({error.strerror}); check its owner"
+        ) from None
+    note(f"{counted} new content{'' if counted == 1 else 's'} counted ({by})")
+
+
+@tokens.command()
 @click.option("--encoding", default="o200k_base", show_default=True, help="Which encoding's vocabulary.")
 def fetch(encoding: str) -> None:
     """Download a vocabulary into memtally's cache. The only command that uses the network."""
