@@ -11,7 +11,7 @@ from memtally._files import read_small
 from memtally.errors import WorkspaceError
 from memtally.ledger.layout import DIRECTORY
 
-__all__ = ["find_root", "to_main_worktree"]
+__all__ = ["find_root", "root_of", "to_main_worktree"]
 
 
 def find_root(explicit: str | os.PathLike[str] | None = None, start: str | None = None) -> tuple[str, str]:
@@ -39,7 +39,12 @@ def find_root(explicit: str | os.PathLike[str] | None = None, start: str | None 
         raise WorkspaceError(
             "the current folder has been removed; change to the workspace or name it"
         ) from None
-    here = to_main_worktree(here)
+    return root_of(here)
+
+
+def root_of(folder: str) -> tuple[str, str]:
+    """The workspace that a folder is in, and by which rule; whatever the environment names."""
+    here = to_main_worktree(os.path.realpath(folder))
     while not os.path.isdir(here):  # a folder that only the linked worktree has belongs to those above it
         here = os.path.dirname(here)
     for folder in _upwards(here):

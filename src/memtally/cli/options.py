@@ -15,6 +15,7 @@ from memtally.report.build import moment
 __all__ = [
     "format_options",
     "json_option",
+    "moment_option",
     "no_checkpoint_option",
     "no_color_option",
     "period",
@@ -112,6 +113,11 @@ def period(
             f"{since!r} is not before --until {until!r}; exchange them", param_hint="--since"
         )
     return start, end, present
+
+
+def moment_option(option: str, text: str) -> datetime:
+    """The moment that an option names, with dates and times without a zone in UTC."""
+    return _moment(option, text, datetime.now(UTC), UTC)
 
 
 def _moment(option: str, text: str, now: datetime, zone: tzinfo) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import re
 from datetime import UTC, datetime
@@ -11,15 +12,19 @@ from typing import Any
 import click
 
 from memtally import health, tokens
+from memtally._files import open_regular
 from memtally._git import ask_git
 from memtally._vocabulary import VocabularyMissingError, vocabulary_bytes
 from memtally.cli.options import json_option, no_color_option, workspace_option
 from memtally.context import disabled, sdk_disabled
 from memtally.errors import ConfigError, InvalidValueError, LogReadError, MemtallyError
+from memtally.hosts.hooking import HOSTS
+from memtally.hosts.installing import installed_in, settings_path
+from memtally.ledger.decode import decode_line
 from memtally.ledger.layout import within
 from memtally.report import Coverage
 from memtally.report._text import counted, one_line, stamp, utc_stamp
-from memtally.report.build import open_source, report_of
+from memtally.report.build import moment, open_source, report_of
 from memtally.report.formats.summary import first_of
 from memtally.report.tally import Filters
 from memtally.workspace import Workspace, find_workspace
@@ -32,7 +37,7 @@ __all__ = ["status"]
 @json_option
 @no_color_option
 def status(workspace: str | None, as_json: bool, no_color: bool) -> None:
-    """Workspace, log, faults of recording, tokenizer, sources seen, OpenTelemetry settings."""
+    """Workspace, log, sources seen, hooks, faults of recording, tokenizer, OpenTelemetry settings."""
     place = find_workspace(workspace)
     facts = _facts(place)
     if as_json:
@@ -55,6 +60,7 @@ def _facts(place: Workspace) -> dict[str, dict[str, Any]]:
         "workspace": _workspace(place),
         "log": _log(place, coverage),
         "sources": _sources(coverage) or {"none": "no event has been recorded"},
+        "hooks": _hooks(place) or {"none": "memtally install HOST has a host record"},
         "faults": _faults(place) or {"none": "no fault of recording is known"},
         "tokenizer": _tokenizer(),
         "opentelemetry": _opentelemetry(),
@@ -119,6 +125,43 @@ def _sources(coverage: Coverage | MemtallyError) -> dict[str, Any]:
         for name, source in coverage.sources.items()
     }
     return said | dict.fromkeys(coverage.silent_sources, "configured, never seen")
+
+
+def _hooks(place: Workspace) -> dict[str, Any]:
+    """The hosts that record here by their hooks, and whether any has: one that never ran says nothing."""
+    said = {}
+    for host in HOSTS:
+        scopes = [
+            scope
+            for scope in ("user", "project", *(["local"] if host == "claude-code" else []))
+            if installed_in(host, settings_path(host, scope, str(place.root)))
+        ]
+        last = _last_by_hook(place, host)
+        if scopes or last:
+            installed = f"installed ({', '.join(scopes)})" if scopes else "NOT installed any more"
+            said[host] = f"{installed}, {f'last event {last}' if last else 'never ran here'}"
+    return said
+
+
+def _last_by_hook(place: Workspace, host: str) -> str:
+    """When a hook of a host has last recorded here, by the newest segment that says so."""
+    mark = f'"host":"{host}"'.encode()
+    for path in reversed(place.logs()):
+        if os.path.basename(path).startswith("usage-import-"):
+            continue
+        try:
+            with open(open_regular(path), "rb") as stream:
+                if not os.fstat(stream.fileno()).st_size:
+                    continue
+                with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                    at = data.rfind(mark)
+                    line = data[data.rfind(b"\n", 0, at) + 1 : data.find(b"\n", at)] if at >= 0 else b""
+        except (OSError, ValueError):
+            continue
+        events, _ = decode_line(line)
+        if events:
+            return utc_stamp(moment(events[-1].occurred_at)) or "at an unknown time"
+    return ""
 
 
 def _writable(place: Workspace) -> bool:

@@ -26,7 +26,8 @@ class Place:
     """One workspace as a host's events are looked at in it.
 
     ``root``: the workspace. ``home``: the user's home folder. ``config_folder``: the host's folder there.
-    ``files`` says which file is which record, ``count_all`` estimates tokens.
+    ``files`` says which file is which record, ``count_all`` estimates tokens. ``here``: the folder that the
+    host is in.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Place:
         config: Config,
         files: RecordFiles,
         count_all: CountAll,
+        here: str,
     ) -> None:
         self.host = host
         self.root = root
@@ -46,6 +48,7 @@ class Place:
         self.config = config
         self.files = files
         self.count_all = count_all
+        self.here = here
         self.measured_files: list[str] = []
 
     def event(
@@ -92,9 +95,7 @@ class Place:
         ]
 
 
-def open_place(
-    host: str, root: str, home: str, config_folder: str, count_all: CountAll, *, preset: str = "claude-code"
-) -> Place:
+def open_place(host: str, root: str, home: str, config_folder: str, count_all: CountAll, here: str) -> Place:
     """The place of a workspace. A configuration that cannot be read is taken for the empty one.
 
     Raises ``ConfigError`` for one that is wrong.
@@ -105,5 +106,5 @@ def open_place(
         if not error.unreadable:
             raise
         config = Config()
-    files = RecordFiles(root, home, config, preset, config_folder=config_folder)
-    return Place(host, root, home, config_folder, config, files, count_all)
+    files = RecordFiles(root, home, config, "claude-code", config_folder=config_folder)
+    return Place(host, root, home, config_folder, config, files, count_all, here)

@@ -62,7 +62,7 @@ def measure_file(kind: str, slug: str, path: str | None, *, partial: bool = Fals
 def snapshots(
     measured: Sequence[Measured], count_all: CountAll
 ) -> tuple[tuple[RecordSnapshot, ...], str | None]:
-    """The records as one event carries them, each once, and the tokenizer; ``None`` if nothing was measured."""
+    """The records as one event carries them, each once, and the tokenizer of their figures, if any."""
     first: dict[tuple[str, str], Measured] = {}
     for record in measured:
         first.setdefault((record.kind, record.slug), record)

@@ -62,58 +62,92 @@ def _actor(payload: Mapping[str, Any]) -> str:
 
 
 def _post_tool_use(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
-    tool, given, response = (
-        _text(payload, "tool_name"),
-        payload.get("tool_input"),
-        payload.get("tool_response"),
-    )
-    if not isinstance(given, dict) or _failed(response):
-        return []
-    source, records = tool_records(tool, given, response, place)
     own = payload.get("tool_use_id")
     return [
         place.event(
             USE,
-            source,
-            [record],
+            read.source,
+            [read.measured()],
             own_id=own if names_one_call(own) else None,
             session_id=_text(payload, "session_id"),
             actor=_actor(payload),
         )
-        for record in records
+        for read in tool_reads(
+            _text(payload, "tool_name"), payload.get("tool_input"), payload.get("tool_response"), place
+        )
     ]
 
 
-def tool_records(
-    tool: str, given: Mapping[str, Any], response: object, place: Place
-) -> tuple[str, list[Measured]]:
-    """The source, and the records that a successful call of a tool has read."""
+class ToolRead:
+    """One record that a call of a tool has read: ``path`` is its file, ``shown`` what the tool's answer holds
+    of it, where that is all.
+    """
+
+    __slots__ = ("kind", "partial", "path", "shown", "slug", "source")
+
+    def __init__(
+        self,
+        source: str,
+        kind: str,
+        slug: str,
+        path: str | None = None,
+        *,
+        shown: bytes | None = None,
+        partial: bool = False,
+    ) -> None:
+        self.source = source
+        self.kind = kind
+        self.slug = slug
+        self.path = path
+        self.shown = shown
+        self.partial = partial
+
+    def measured(self) -> Measured:
+        """The record with its sizes as they are now."""
+        if self.shown is not None:
+            return Measured(self.kind, self.slug, self.shown, partial=self.partial)
+        return measure_file(self.kind, self.slug, self.path, partial=self.partial)
+
+
+def tool_reads(tool: str, given: object, response: object, place: Place) -> list[ToolRead]:
+    """The records that a call of a tool has read; none where it failed."""
+    if not isinstance(given, dict) or _failed(response):
+        return []
     if tool == "Read":
         found = place.files.find(_text(given, "file_path"))
         if found is None or _unchanged(response):
-            return "MemoryRead", []
-        return "MemoryRead", [
-            measure_file(found.kind, found.slug, found.path, partial=_partial(given, response))
-        ]
+            return []
+        return [ToolRead("MemoryRead", found.kind, found.slug, found.path, partial=_partial(given, response))]
     if tool == "Skill":
         name = _text(given, "skill").strip()
-        return "SkillInvoke", [measure_file("skill", name, find_skill(place, name))] if name else []
+        return [ToolRead("SkillInvoke", "skill", name, find_skill(place, name))] if name else []
     if tool in place.config.tools:
         kind, argument = place.config.tools[tool]
-        slug = _text(given, argument).strip()
-        text = response_text(response)
-        return "MemoryRead", [Measured(kind, slug, text.encode())] if slug and text else []
+        slug, text = _text(given, argument).strip(), response_text(response)
+        return (
+            [ToolRead("MemoryRead", kind, slug, shown=text.encode("utf-8", "replace"))]
+            if slug and text
+            else []
+        )
     if tool == "Bash" and place.config.shell_reads:
-        from memtally.hosts._shell import files_read  # noqa: PLC0415 - only where it is switched on
+        return shell_reads(_text(given, "command"), response_text(response), place.here, place)
+    return []
 
-        read = files_read(_text(given, "command"), place.root)
-        found_files = [(place.files.find(path), whole) for path, whole in read]
-        return "ShellRead", [
-            measure_file(found.kind, found.slug, found.path, partial=not whole)
-            for found, whole in found_files
-            if found is not None
-        ]
-    return "MemoryRead", []
+
+def shell_reads(command: str, output: str, folder: str, place: Place) -> list[ToolRead]:
+    """The records that a shell command has shown, by what it is and what it said of files it lacks."""
+    from memtally.hosts._shell import files_read  # noqa: PLC0415 - only where it is switched on
+
+    found = [
+        (place.files.find(path), whole)
+        for path, whole in files_read(command, folder, place.home)
+        if f"{os.path.basename(path)}: No such file" not in output
+    ]
+    return [
+        ToolRead("ShellRead", record.kind, record.slug, record.path, partial=not whole)
+        for record, whole in found
+        if record is not None
+    ]
 
 
 def _failed(response: object) -> bool:
@@ -242,7 +276,7 @@ def auto_memory_folder(place: Place, transcript: str) -> str | None:
 
 
 def _subagent_start(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
-    """What its definition has a subagent start with: its own memory, and skills that are given to it whole."""
+    """What a subagent's definition has it start with: its own memory, and skills that it is given whole."""
     name = _text(payload, "agent_type")
     text = _agent_definition(place, name)
     if text is None:

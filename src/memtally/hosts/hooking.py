@@ -77,7 +77,10 @@ def _record(host: str, data: bytes) -> str | None:
     directory = os.path.join(root, DIRECTORY)
     faults.bind(directory if os.path.isdir(directory) else None)
     counts = KnownCounts(directory)
-    place = open_place(host, root, home, config_folder_of(host, home), counts)
+    here = payload.get("cwd")
+    place = open_place(
+        host, root, home, config_folder_of(host, home), counts, here if isinstance(here, str) else root
+    )
     made = _events_of(host)(payload, place)
     if not made:
         return None
