@@ -6,8 +6,6 @@ OpenTelemetry nor anything else it does not need.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from memtally._version import __version__
 
 TYPE_CHECKING = False
@@ -71,6 +69,8 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'memtally' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - a hook process asks for none of them
+
     value = getattr(import_module(home), name)
     globals()[name] = value  # the next look-up does not come here
     return value

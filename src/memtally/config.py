@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from memtally._files import read_small
+from memtally._presets import OPEN_KINDS, PRESETS, RESIDENT_KINDS
 from memtally.errors import ConfigError, InvalidValueError, short
 from memtally.events import check_kind, normal_slug
 from memtally.ledger.layout import within
@@ -14,77 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-__all__ = ["ELSEWHERE", "PRESETS", "Config", "add_preset", "load_config", "project_folder", "write_config"]
-
-_MEMORY_FOLDERS = {
-    "decision": ("decisions", "decision"),
-    "request": ("requests", "request"),
-    "knowledge": ("knowledge",),
-    "workflow": ("workflows", "workflow"),
-    "summary": ("summaries", "summary"),
-}
-
-PRESETS: dict[str, dict[str, tuple[str, ...]]] = {
-    "generic": {
-        **{
-            kind: tuple(f"{above}{folder}/**/*.md" for above in ("", "memory/") for folder in folders)
-            for kind, folders in _MEMORY_FOLDERS.items()
-        },
-        "skill": ("skills/*/SKILL.md",),
-        "instructions": ("AGENTS.md", "CLAUDE.md", "GEMINI.md"),
-    },
-    "claude-code": {
-        "instructions": ("**/CLAUDE.md", "**/CLAUDE.local.md", "**/AGENTS.md", "~/.claude/CLAUDE.md"),
-        "rule": (".claude/rules/**/*.md", "~/.claude/rules/**/*.md"),
-        "skill": (
-            ".claude/skills/*/SKILL.md",
-            ".claude/commands/**/*.md",
-            "~/.claude/skills/*/SKILL.md",
-            "~/.claude/commands/**/*.md",
-        ),
-        "memory": (
-            "~/.claude/projects/{project}/memory/**/*.md",
-            ".claude/agent-memory/**/*.md",
-            ".claude/agent-memory-local/**/*.md",
-            "~/.claude/agent-memory/**/*.md",
-            ".serena/memories/**/*.md",
-            "memory-bank/**/*.md",
-            "memory/*.md",
-        ),
-    },
-    "yoi": {
-        kind: tuple(f"{root}/{glob}" for root in (".insomnia", ".yoi"))
-        for kind, glob in (
-            ("decision", "memory/decisions/**/*.md"),
-            ("knowledge", "knowledge/**/*.md"),
-            ("request", "memory/requests/**/*.md"),
-            ("summary", "memory/summary.md"),
-            ("workflow", "workflow/**/*.md"),
-        )
-    },
-}
-"""Record globs by kind, for each preset. A pattern beginning with ``~/`` is a user-level one; ``{project}``
-stands for Claude Code's name of the workspace's folder.
-"""
-
-ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
-    "claude-code": {
-        "instructions": ("**/GEMINI.md", "~/.codex/AGENTS.md", "~/.gemini/GEMINI.md"),
-        "skill": ("**/skills/*/SKILL.md", "~/**/skills/*/SKILL.md"),
-        "memory": ("~/.codex/memories/**/*.md",),
-    },
-}
-"""What is a record too when a host reads it, and no part of the inventory: plugins' skills, for example,
-of which the folder holds many that nobody has switched on.
-"""
+__all__ = ["Config", "add_preset", "load_config", "write_config"]
 
 _MAX_BYTES = 262_144
-
-_RESIDENT_KINDS = {"generic": ("instructions",), "claude-code": ("instructions",), "yoi": ("summary",)}
-
-
-# Plugins' skills, the auto-memory folder and included or managed instructions lie elsewhere.
-_OPEN_KINDS = {"claude-code": ("instructions", "memory", "skill")}
 
 
 class Config:
@@ -148,15 +81,17 @@ class Config:
     __hash__ = None  # type: ignore[assignment]
 
 
-def load_config(path: str | os.PathLike[str]) -> Config:
-    """Read and check a configuration file; an absent one is the empty configuration."""
+def load_config(path: str | os.PathLike[str], *, cached: bool = False) -> Config:
+    """Read and check a configuration file; an absent one is the empty configuration.
+
+    ``cached``: take what was read before, where the file is still the same; a hook process has no time to
+    parse TOML. Raises ``ConfigError``.
+    """
     path = os.fspath(path)
     if not within(path, os.path.dirname(os.path.dirname(path))):
         raise ConfigError(path, "leads out of the workspace", "replace the link by a file")
     try:
-        import tomllib  # noqa: PLC0415 - a report on a file of somebody else's starts without it
-
-        data = tomllib.loads(read_small(path, _MAX_BYTES).decode())
+        data = _cached_data(path) if cached else _parsed(path)
     except FileNotFoundError:
         return Config()
     except (ValueError, RecursionError) as error:  # also TOMLDecodeError and UnicodeDecodeError
@@ -169,6 +104,35 @@ def load_config(path: str | os.PathLike[str]) -> Config:
         problem = f"cannot be read ({error.strerror})"
         raise ConfigError(path, problem, "check its mode", unreadable=True) from None
     return _Reader(path, data).config()
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415 - a report on a file of somebody else's starts without it
+
+    return tomllib.loads(read_small(path, _MAX_BYTES).decode())
+
+
+def _cached_data(path: str) -> dict[str, Any]:
+    """The file's content, from ``cache/config`` where that was made from the very same file."""
+    import json  # noqa: PLC0415 - loaded by whoever asks for this
+
+    status = os.stat(path)
+    seen = [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    cache = os.path.join(os.path.dirname(path), "cache", "config")
+    try:
+        kept = json.loads(read_small(cache, 4 * _MAX_BYTES))
+        if kept["of"] == seen and isinstance(kept["data"], dict):
+            found: dict[str, Any] = kept["data"]
+            return found
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    data = _parsed(path)
+    try:
+        os.makedirs(os.path.dirname(cache), mode=0o700, exist_ok=True)
+        _write_whole(cache, json.dumps({"of": seen, "data": data}), replace=True)
+    except (OSError, TypeError):  # TypeError: TOML has dates, JSON has none
+        pass
+    return data
 
 
 def _without_content(error: Exception) -> str:
@@ -205,7 +169,7 @@ class _Reader:
         records.update(own)
         resident = self.table("resident")
         kinds = self.texts(
-            resident.get("kinds", list(_RESIDENT_KINDS.get(preset or "", ()))), "resident.kinds"
+            resident.get("kinds", list(RESIDENT_KINDS.get(preset or "", ()))), "resident.kinds"
         )
         seal_bytes = data.get("seal_bytes")
         if seal_bytes is not None and (
@@ -226,7 +190,7 @@ class _Reader:
             aliases=self.aliases(),
             sources=self.texts(data.get("sources", []), "sources"),
             seal_bytes=seal_bytes,
-            open_kinds=frozenset(_OPEN_KINDS.get(preset or "", ())) - own.keys(),
+            open_kinds=frozenset(OPEN_KINDS.get(preset or "", ())) - own.keys(),
             stated_kinds=frozenset(own),
             tools=self.tools(),
             shell_reads=shell_reads,
@@ -320,11 +284,6 @@ class _Reader:
 def _record_key(name: str) -> tuple[str, str]:
     kind, slug = name.split("/", 1)
     return kind, normal_slug(slug)
-
-
-def project_folder(root: str) -> str:
-    """What Claude Code calls a workspace's folder below ``~/.claude/projects``."""
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in root)
 
 
 def config_text(preset: str | None, workspace_id: str) -> str:

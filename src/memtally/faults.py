@@ -93,7 +93,7 @@ def flush() -> None:
     """Append what is new since the last time to the workspace's health file, if that can be written."""
     global _waiting_written
     directory = _directory
-    if directory is None:
+    if directory is None or (_counts == _written and _waiting == _waiting_written):
         return
     from memtally import health  # noqa: PLC0415 - only once something is wrong; a hook starts without it
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from memtally._files import open_regular
 from memtally._git import ask_git
 from memtally._globs import fixed_prefix, glob_regex, record_name, slug_of
-from memtally.config import Config, project_folder
+from memtally._presets import project_folder
+from memtally.config import Config
 from memtally.events import well_formed
 from memtally.workspace import Workspace
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from memtally._presets import PRESETS
 from memtally.cli.options import workspace_option
 from memtally.cli.output import note
-from memtally.config import PRESETS, add_preset, write_config
+from memtally.config import add_preset, write_config
 from memtally.errors import MemtallyError
 from memtally.inventory import scan
 from memtally.report import build_report

@@ -101,7 +101,7 @@ def open_place(host: str, root: str, home: str, config_folder: str, count_all: C
     Raises ``ConfigError`` for one that is wrong.
     """
     try:
-        config = load_config(os.path.join(root, DIRECTORY, "config.toml"))
+        config = load_config(os.path.join(root, DIRECTORY, "config.toml"), cached=True)
     except ConfigError as error:
         if not error.unreadable:
             raise

@@ -7,7 +7,8 @@ import re
 
 from memtally._discovery import to_main_worktree
 from memtally._globs import fixed_prefix, glob_regex, record_name, slug_of
-from memtally.config import ELSEWHERE, PRESETS, Config
+from memtally._presets import ELSEWHERE, PRESETS
+from memtally.config import Config
 
 __all__ = ["FoundRecord", "RecordFiles"]
 

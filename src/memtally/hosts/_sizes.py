@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 
 from memtally._content import MOST_READ, decode_text, read_content
 from memtally._counts import Counts, content_key
 from memtally.events import RecordSnapshot
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+__all__ = ["CountAll", "KnownCounts", "Measured", "chosen_tokenizer", "measure_file", "snapshots"]
 
-    CountAll = Callable[[Sequence[bytes]], tuple[list[int], str]]
-    """Estimated tokens of each of several contents, and the one tokenizer behind all of them."""
-
-__all__ = ["KnownCounts", "Measured", "chosen_tokenizer", "measure_file", "snapshots"]
+CountAll = Callable[[Sequence[bytes]], tuple[list[int], str]]
+"""Estimated tokens of each of several contents, and the one tokenizer behind all of them."""
 
 _FORMULA = "script-estimate"
 _QUARTER = "bytes/4"

@@ -24,9 +24,15 @@ if TYPE_CHECKING:
     from memtally.events import UsageEvent
     from memtally.hosts._place import Place
 
-__all__ = ["BUILT_IN", "HOST", "events_of"]
-
-HOST = "claude-code"
+__all__ = [
+    "BUILT_IN",
+    "ToolRead",
+    "events_of",
+    "instructions_record",
+    "response_text",
+    "shell_reads",
+    "tool_reads",
+]
 
 _BUILT_IN = """
 add-dir agents allowed-tools auto-mode-setup background batch bashes btw bug chrome claude-api clear color
@@ -264,7 +270,7 @@ def auto_memory_folder(place: Place, transcript: str) -> str | None:
     named = settings.get("autoMemoryDirectory")
     if isinstance(named, str) and named:
         return os.path.expanduser(named)
-    from memtally.config import project_folder  # noqa: PLC0415 - as above
+    from memtally._presets import project_folder  # noqa: PLC0415 - as above
 
     by_root = os.path.join(place.config_folder, "projects", project_folder(place.root))
     folders = [by_root, *([os.path.dirname(transcript)] if os.path.isabs(transcript) else [])]

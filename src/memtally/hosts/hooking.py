@@ -38,6 +38,9 @@ HOSTS = {
 }
 """Of each host: the module that knows its payloads, the variable that names its folder, and that folder."""
 
+_LARGE = 262_144
+"""Bytes of a payload from which on it is first looked at without the answer of its tool."""
+_ANSWERED = {"tool_response": {"type": "text"}}
 _RECENT = 65_536
 """Bytes at the end of the log that are looked through for an event that another hook has just recorded."""
 
@@ -66,8 +69,10 @@ def _record(host: str, data: bytes) -> str | None:
         return f"memtally: hook {host!r:.80}: no such host; use one of {', '.join(HOSTS)}"
     if disabled():
         return None
+    payload: Any = _unanswered(data) if len(data) > _LARGE else None
+    cut = payload is not None
     try:
-        payload = json.loads(data)
+        payload = payload if cut else json.loads(data)
     except (ValueError, RecursionError):
         return "memtally: the payload is not JSON; nothing was recorded"
     root = _root(payload)
@@ -81,7 +86,11 @@ def _record(host: str, data: bytes) -> str | None:
     place = open_place(
         host, root, home, config_folder_of(host, home), counts, here if isinstance(here, str) else root
     )
-    made = _events_of(host)(payload, place)
+    events_of = _events_of(host)
+    if cut:
+        if payload.get("tool_name") in place.config.tools or events_of({**payload, **_ANSWERED}, place):
+            payload = _answered(data)
+    made = events_of(payload, place)
     if not made:
         return None
     if not os.path.exists(os.path.join(directory, "config.toml")):
@@ -101,10 +110,40 @@ def _record(host: str, data: bytes) -> str | None:
     return None
 
 
-def _events_of(host: str) -> EventsOf:
-    from importlib import import_module  # noqa: PLC0415 - loaded with the interpreter
+def _unanswered(data: bytes) -> Any:
+    """A large payload without the answer of its tool; ``None`` where that stands elsewhere than hosts put it.
 
-    found: EventsOf = import_module(HOSTS[host][0]).events_of
+    Most large answers are of files that are no records, and parsing ten million bytes takes longer than all
+    the rest. A quote inside a text has a backslash before it, so what is looked for here is in no text.
+    """
+    at = data.find(b'"tool_response"', 0, _LARGE)
+    if at < 0 or not data[at - 8 : at].rstrip().endswith(b","):
+        return None
+    try:
+        return json.loads(data[:at].rstrip().removesuffix(b",") + b"}")
+    except ValueError:
+        return None
+
+
+def _answered(data: bytes) -> Any:
+    """A large payload with its answer, of which a file's content, that nobody looks at, is left out."""
+    try:
+        return json.loads(_without_content(data))
+    except ValueError:
+        return json.loads(data)
+
+
+def _without_content(data: bytes) -> bytes:
+    start = data.find(b'"content"', 0, _LARGE)
+    end = data.rfind(b'"numLines"', max(start, 0))
+    if start < 0 or end < 0 or not data[end - 8 : end].rstrip().removesuffix(b",").rstrip().endswith(b'"'):
+        return data
+    return data[:start] + data[end:]
+
+
+def _events_of(host: str) -> EventsOf:
+    # importlib's own way in would take longer than the module
+    found: EventsOf = __import__(HOSTS[host][0], fromlist=["events_of"]).events_of
     return found
 
 
