@@ -7,7 +7,7 @@ import time
 
 from memtally.errors import InvalidValueError
 
-__all__ = ["event_id_from", "format_time", "new_event_id", "well_formed"]
+__all__ = ["event_id_from", "format_time", "microseconds_of", "new_event_id", "well_formed"]
 
 
 def well_formed(text: str) -> str:
@@ -72,7 +72,10 @@ def event_id_from(value: str) -> str:
         raise InvalidValueError(
             "event_id", value, "an event id is not empty", "pass the host's own id, or None"
         )
-    from hashlib import sha1  # noqa: PLC0415 - only where a host's own id is given
+    try:  # the C module behind hashlib, which takes longer to import than a hook may
+        from _sha1 import sha1  # type: ignore[import-not-found]  # noqa: PLC0415 - only where a host's own id is given
+    except ImportError:  # pragma: no cover - other Python implementations
+        from hashlib import sha1  # noqa: PLC0415
 
     digest = bytearray(sha1(_ID_NAMESPACE + well_formed(value).encode(), usedforsecurity=False).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50
@@ -97,3 +100,35 @@ def format_time(microseconds: int) -> str:
         text = f"{t.tm_year:04d}-{t.tm_mon:02d}-{t.tm_mday:02d}T{t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d}"
         _second = (seconds, text)
     return f"{text}.{fraction:06d}Z"
+
+
+def microseconds_of(text: object) -> int | None:
+    """Microseconds since the epoch of a time in the one form that hosts write: ``2026-05-11T13:10:47.471Z``.
+
+    ``None`` for any other; what a log holds is read by ``ledger.decode.parse_time``, which knows all forms.
+    """
+    if not isinstance(text, str) or not text.isascii() or len(text) < 20 or text[-1] != "Z":
+        return None
+    digits = text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + text[17:19]
+    fraction = text[20:-1]
+    if not digits.isdigit() or text[4] + text[7] + text[10] + text[13] + text[16] != "--T::":
+        return None
+    if text[19] not in ".Z" or (fraction and not fraction.isdigit()):
+        return None
+    year, month, day, hour, minute, second = (
+        int(digits[at:end]) for at, end in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))
+    )
+    if not (
+        1 <= month <= 12 and 1 <= day <= _days_in(year, month) and hour < 24 and minute < 60 and second < 60
+    ):
+        return None
+    years = year - (month < 3)  # counted from March, so that a leap day ends a year
+    days = 365 * years + years // 4 - years // 100 + years // 400
+    days += (153 * (month + (9 if month < 3 else -3)) + 2) // 5 + day - 719_469
+    return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000 + int(fraction[:6].ljust(6, "0"))
+
+
+def _days_in(year: int, month: int) -> int:
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31

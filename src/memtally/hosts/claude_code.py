@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 
+from memtally._files import open_regular
+from memtally._stamps import microseconds_of
 from memtally.events import USE
+from memtally.hosts._attachments import instructions_record, placed_by
 from memtally.hosts._front_matter import front_matter
-from memtally.hosts._ids import names_one_call
+from memtally.hosts._ids import is_uuid, names_one_call
 from memtally.hosts._sizes import Measured, measure_file
 from memtally.hosts._skills import find_skill, listing, memory_head
-from memtally.ledger.layout import led_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +26,14 @@ if TYPE_CHECKING:
     from memtally.events import UsageEvent
     from memtally.hosts._place import Place
 
+_MOST_OF_TRANSCRIPT = 1_048_576
+_MOST_LINES = 200
+"""What a subagent starts with stands in the first lines of its transcript."""
+
 __all__ = [
     "BUILT_IN",
     "ToolRead",
     "events_of",
-    "instructions_record",
     "response_text",
     "shell_reads",
     "tool_reads",
@@ -236,15 +241,6 @@ def _instructions(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
     return place.exposure([record], _text(payload, "session_id"), actor=_actor(payload))
 
 
-def instructions_record(path: str, place: Place) -> tuple[str, str, str | None]:
-    """Kind, slug and file to measure of what the host loads as instructions."""
-    found = place.files.find(path)
-    if found is not None:
-        return found.kind, found.slug, found.path
-    measured = None if led_out(path, place.root) else path
-    return "instructions", place.files.relative(path), measured
-
-
 def _session_start(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
     session = _text(payload, "session_id")
     memory = _memory_index(payload, place)
@@ -305,6 +301,47 @@ def _subagent_start(payload: Mapping[str, Any], place: Place) -> list[UsageEvent
     return place.exposure(records, _text(payload, "session_id"), actor="subagent")
 
 
+def _subagent_stop(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
+    """What its transcript shows a subagent to have started with, which no hook reports: instructions, and the
+    listing of skills. The ids are those of the lines, as an import has them.
+    """
+    import json  # noqa: PLC0415 - loaded with the hook
+
+    found = []
+    for line in _first_lines(_text(payload, "agent_transcript_path")):
+        if b'"attachment"' not in line:
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(entry, dict) or not is_uuid(entry.get("uuid")):
+            continue
+        if _text(entry.get("attachment"), "type") not in ("instructions", "skill_listing"):
+            continue  # rules that a path has brought in are reported as they come
+        placed = placed_by(entry, place)
+        if placed is not None:
+            event = place.event(
+                placed.event,
+                placed.source,
+                placed.records,
+                own_id=_text(entry, "uuid"),
+                session_id=_text(payload, "session_id"),
+                actor="subagent",
+                occurred_at=microseconds_of(entry.get("timestamp")),
+            )
+            found.append(event)
+    return found
+
+
+def _first_lines(path: str) -> list[bytes]:
+    try:
+        with open(open_regular(path), "rb") as stream:
+            return stream.read(_MOST_OF_TRANSCRIPT).split(b"\n")[:_MOST_LINES]
+    except (OSError, ValueError):
+        return []
+
+
 def _agent_definition(place: Place, name: str) -> str | None:
     if not name or "/" in name or "\\" in name or name.startswith("."):
         return None
@@ -322,4 +359,5 @@ _HANDLERS = {
     "InstructionsLoaded": _instructions,
     "SessionStart": _session_start,
     "SubagentStart": _subagent_start,
+    "SubagentStop": _subagent_stop,
 }

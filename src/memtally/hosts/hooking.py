@@ -87,9 +87,8 @@ def _record(host: str, data: bytes) -> str | None:
         host, root, home, config_folder_of(host, home), counts, here if isinstance(here, str) else root
     )
     events_of = _events_of(host)
-    if cut:
-        if payload.get("tool_name") in place.config.tools or events_of({**payload, **_ANSWERED}, place):
-            payload = _answered(data)
+    if cut and (payload.get("tool_name") in place.config.tools or events_of({**payload, **_ANSWERED}, place)):
+        payload = _answered(data)
     made = events_of(payload, place)
     if not made:
         return None

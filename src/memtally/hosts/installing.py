@@ -31,6 +31,7 @@ _EVENTS: dict[str, tuple[tuple[str, str | None], ...]] = {
         ("InstructionsLoaded", None),
         ("SessionStart", None),
         ("SubagentStart", None),
+        ("SubagentStop", None),
     ),
     "codex": (("PostToolUse", "Bash|{tools}"),),
     "gemini-cli": (("AfterTool", "read_file|activate_skill|{tools}"),),
