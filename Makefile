@@ -89,7 +89,7 @@ $(VENV)/.installed-fuzz: $(VENV)/.installed-test
 .venv-frameworks/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-frameworks
 	.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check \
-		-e '.[test-core,anthropic,claude-agent-sdk,fastmcp,langgraph,mcp,mem0,openai-agents]'
+		-e '.[test-core,anthropic,claude-agent-sdk,fastmcp,instrumentation,langgraph,mcp,mem0,openai-agents]'
 	@touch $@
 
 # Google's ADK wants an older OpenTelemetry than the others

@@ -24,10 +24,12 @@ from memtally.events import EXPOSURE, USE, UsageEvent, normal_slug
 from memtally.recording import Moment, as_records, emit_event, failed, guarded, make_event
 from memtally.records import MemoryRecord
 
-__all__ = ["Instrumented", "OpenCall", "ReadCall", "forget_placed"]
+__all__ = ["ExpectedOf", "Instrumented", "OpenCall", "ReadCall", "forget_placed"]
 
 Key = tuple[str, str]
 RecordsOf = Callable[["ReadCall"], object]
+ExpectedOf = Callable[[Mapping[str, Any]], Key | None]
+"""The record that a call's arguments name, for a seam of a framework, whose arguments are its own."""
 
 _KIND_OF_SOURCE = {"KnowledgeRef": "knowledge", "WorkflowInvoke": "workflow", "SkillInvoke": "skill"}
 
@@ -58,6 +60,7 @@ class Instrumented:
         records: RecordsOf | None,
         kind: str | None,
         once_per: str | None = None,
+        expects: ExpectedOf | None = None,
     ) -> None:
         self.name = getattr(function, "__qualname__", None) or type(function).__qualname__
         self.event = event
@@ -66,6 +69,7 @@ class Instrumented:
         self.fixed_kind = kind
         self.default_kind = _KIND_OF_SOURCE.get(source)
         self.once_per = once_per
+        self.expects = expects
         # what a partial has bound already may name the record: look at the function behind it
         self.bound_args: tuple[Any, ...] = ()
         self.bound_kwargs: dict[str, Any] = {}
@@ -113,6 +117,8 @@ class Instrumented:
 
     def key(self, arguments: Mapping[str, Any]) -> Key | None:
         """The record that the arguments name, if they do."""
+        if self.expects is not None:
+            return self.expects(arguments)
         kind, slug = self.kind(arguments), arguments.get("slug")
         if isinstance(kind, str) and isinstance(slug, str):
             return str.__str__(kind), normal_slug(str.__str__(slug))

@@ -16,12 +16,12 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from typing import Any, TypeVar, overload
 
-from memtally._calls import Instrumented, OpenCall, ReadCall
+from memtally._calls import ExpectedOf, Instrumented, OpenCall, ReadCall
 from memtally.errors import InvalidValueError
 from memtally.events import EXPOSURE, USE, check_kind, check_source
 from memtally.recording import failed, guarded, recording_enabled
 
-__all__ = ["instrument_injection", "instrument_read"]
+__all__ = ["at_seam", "instrument_injection", "instrument_read"]
 
 F = TypeVar("F", bound="Callable[..., Any] | staticmethod[..., Any] | classmethod[Any, ..., Any]")
 RecordsOf = Callable[[ReadCall], object]
@@ -87,6 +87,15 @@ def instrument_injection(
     return lambda function: _decorate(function, EXPOSURE, source, records, None, once_per)
 
 
+def at_seam(
+    function: Callable[..., Any], source: str, records: RecordsOf, expects: ExpectedOf | None = None
+) -> Any:
+    """A function of a framework's, recorded like a decorated one. ``records`` says what a call has read,
+    ``expects`` which record its arguments name, so that a decorated reader beneath it is the same read.
+    """
+    return _decorate(function, USE, source, records, None, None, expects)
+
+
 def _check_callable(records: object) -> None:
     if records is not None and not callable(records):
         raise InvalidValueError(
@@ -108,9 +117,10 @@ def _decorate(
     records: RecordsOf | None,
     kind: str | None,
     once_per: str | None = None,
+    expects: ExpectedOf | None = None,
 ) -> Any:
     if isinstance(function, (staticmethod, classmethod)):
-        inner = _decorate(function.__func__, event, source, records, kind, once_per)
+        inner = _decorate(function.__func__, event, source, records, kind, once_per, expects)
         return type(function)(inner)
     if not callable(function) or isinstance(function, type):
         raise InvalidValueError(
@@ -119,7 +129,7 @@ def _decorate(
             "only a function can be instrumented",
             "decorate the reading method",
         )
-    settings = Instrumented(function, event, source, records, kind, once_per)
+    settings = Instrumented(function, event, source, records, kind, once_per, expects)
     if event == USE and records is None:
         _check_names_a_record(settings)
     # a callable object is what its __call__ is
