@@ -25,6 +25,7 @@ _COMMANDS = {
     "init": ("memtally.cli.setup", "write .memtally/config.toml with a preset"),
     "install": ("memtally.cli.hosts", "have an agent host record, by its hooks"),
     "log": ("memtally.cli.logs", "watch, check and seal the usage log"),
+    "mcp": ("memtally.cli.mcp", "the figures as tools for agents (MCP)"),
     "report": ("memtally.cli.reporting", "the figures per record"),
     "review": ("memtally.cli.reporting", "ranked evidence for tidying"),
     "show": ("memtally.cli.reporting", "one record over time"),

@@ -25,7 +25,7 @@ from memtally.report.sharing import available_processes
 from memtally.report.tally import Filters
 from memtally.report.timeline import days_of
 
-__all__ = ["report", "review", "show"]
+__all__ = ["report", "report_text", "review", "review_text", "show", "show_text"]
 
 _SHOWN_BY_DEFAULT = 50
 
@@ -52,8 +52,7 @@ def report(everything: bool, sort: str | None, **given: Any) -> None:
 
     A workspace without a log gives an empty report that says so.
     """
-    made, options = _build(given, sort=sort, everything=everything)
-    emit(format_module(_format(given)).report(made, options), given["output"], given["logs"])
+    emit(report_text(given, sort=sort, everything=everything), given["output"], given["logs"])
 
 
 @click.command()
@@ -63,8 +62,7 @@ def report(everything: bool, sort: str | None, **given: Any) -> None:
 @format_options
 def review(**given: Any) -> None:
     """Ranked evidence: knowledge candidates, tidy protection, resident review. No verdicts."""
-    made, options = _build(given)
-    emit(format_module(_format(given)).review(made.review(), made, options), given["output"], given["logs"])
+    emit(review_text(given), given["output"], given["logs"])
 
 
 @click.command()
@@ -75,6 +73,28 @@ def review(**given: Any) -> None:
 @format_options
 def show(record: str, **given: Any) -> None:
     """One record: its figures, and its events by day and source."""
+    emit(show_text(record, given), given["output"], given["logs"])
+
+
+# -- what the commands say, also to others ---------------------------------------------------------------
+
+
+def report_text(given: dict[str, Any], *, sort: str | None = None, everything: bool = False) -> str:
+    """The report that a command's options ask for."""
+    made, options = _build(given, sort=sort, everything=everything)
+    text: str = format_module(_format(given)).report(made, options)
+    return text
+
+
+def review_text(given: dict[str, Any]) -> str:
+    """The review that a command's options ask for."""
+    made, options = _build(given)
+    text: str = format_module(_format(given)).review(made.review(), made, options)
+    return text
+
+
+def show_text(record: str, given: dict[str, Any]) -> str:
+    """One record's history. Raises ``InvalidValueError`` for one that is not known."""
     kind, slash, slug = record.partition("/")
     if not (kind and slash and slug):
         raise InvalidValueError(
@@ -98,7 +118,8 @@ def show(record: str, **given: Any) -> None:
                 "record", record, "neither in the log nor in the inventory", "see memtally report --all"
             )
         days = days_of(source, key, filters, options.zone)
-    emit(module.show(usage, days, made, options), given["output"], given["logs"])
+    text: str = module.show(usage, days, made, options)
+    return text
 
 
 def _format(given: dict[str, Any]) -> str:
