@@ -37,6 +37,8 @@ _HOST_VARIABLES = (
     "DATA_GYM_CACHE_DIR",
     "NO_COLOR",
     "XDG_CACHE_HOME",
+    "CLAUDE_",
+    "CODEX_HOME",
 )
 
 

@@ -20,8 +20,8 @@ __all__ = ["mcp"]
 _WHAT = """\
 How memtally's figures are to be read. A use: a record was explicitly read into a context, and the read
 succeeded. A resident exposure: a record was placed because it is always on, which is a cost and never a use.
-Search hits are neither. The figures are evidence, not judgment: how they are weighed is yours to say, and
-"never used" holds only beside the coverage, for what was not recording says nothing. Asking changes no figure.
+Search hits are neither. The figures are evidence, not judgment: how they are weighed is yours to say. "Never
+used" holds only beside the coverage, for what was not recording says nothing. Asking changes no figure.
 """
 
 
@@ -108,7 +108,7 @@ def _server(workspace: str | None, logs: tuple[str, ...]) -> Any:
         limit: int | None = None,
         format: Format = "markdown",  # noqa: A002
     ) -> str:
-        """Ranked evidence: knowledge candidates, what explicit use protects, what residents cost. No verdicts.
+        """Ranked evidence: knowledge candidates, what use protects, what residents cost. No verdicts.
 
         since, until: 7d, 12h, a date, or an RFC 3339 time. limit: so many of each list.
         """

@@ -150,18 +150,20 @@ def _command_words(words: list[str]) -> list[str]:
 def _operands(name: str, words: list[str]) -> tuple[list[str], bool]:
     """The files among a command's words, and whether an option asks for a part of them."""
     operands: list[str] = []
-    script_given = ranged = skip = False
+    script_given = ranged = skip = only_operands = False
     for word in words:
         if skip:
             skip = False
-        elif len(word) > 1 and word.startswith("-") and word != "--":
+        elif word == "--" and not only_operands:
+            only_operands = True
+        elif len(word) > 1 and word.startswith("-") and not only_operands:
             if name == "sed":
                 if word.startswith("--in-place") or re.match(r"-[a-zA-Z]*i", word):
                     return [], False  # it writes
                 script_given = script_given or word.startswith(("-e", "-f", "--expression", "--file"))
             skip = word in _TAKES_VALUE.get(name, ())
             ranged = ranged or word.startswith(("-r", "--line-range"))
-        elif word != "--":
+        else:
             operands.append(word)
     if name == "sed" and not script_given:
         operands = operands[1:]

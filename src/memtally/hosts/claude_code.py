@@ -188,9 +188,11 @@ def _partial(given: Mapping[str, Any], response: object) -> bool:
 
 
 def response_text(response: object) -> str:
-    """The text of a tool's answer: itself, or that of its content blocks."""
+    """The text of a tool's answer: itself, that of its content blocks, or what a command has put out."""
     if isinstance(response, str):
         return response
+    if isinstance(response, dict) and ("stdout" in response or "stderr" in response):
+        return _text(response, "stdout") + _text(response, "stderr")
     if isinstance(response, dict):
         response = response.get("content", response.get("text"))
         if isinstance(response, str):

@@ -294,7 +294,7 @@ def _check(path: str, host: str, before: bytes | None, text: str) -> None:
 
 
 def _without_ours(host: str, value: dict[str, Any]) -> dict[str, Any]:
-    """The settings without our hooks, nor anything that would be empty without them."""
+    """The settings without our hooks, nor anything that is empty without them."""
     hooks = value.get("hooks")
     if not isinstance(hooks, dict):
         return value
@@ -312,7 +312,7 @@ def _without_ours(host: str, value: dict[str, Any]) -> dict[str, Any]:
             others = [entry for entry in entries if not _is_ours(host, entry)]
             if others or not entries:
                 left.append({**group, "hooks": others})
-        if left or not groups:
+        if left:
             kept[event] = left
     rest = {key: item for key, item in value.items() if key != "hooks"}
-    return {**rest, "hooks": kept} if kept or not hooks else rest
+    return {**rest, "hooks": kept} if kept else rest
