@@ -47,6 +47,11 @@ def _text(values: object, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _listed(values: dict[str, Any], key: str) -> list[Any]:
+    value = values.get(key)
+    return value if isinstance(value, list) else []
+
+
 def _reached_the_model(entry: dict[str, Any]) -> bool:
     """Versions that write what was rendered leave it out where nothing was; older ones never write it."""
     if "rendered" in entry:
@@ -71,7 +76,7 @@ def _placed_file(path: str, values: dict[str, Any], place: Place) -> Measured | 
 
 
 def _instructions(attached: dict[str, Any], place: Place) -> Placed:
-    files = [file for file in attached.get("files") or () if isinstance(file, dict)]
+    files = [file for file in _listed(attached, "files") if isinstance(file, dict)]
     records = [_placed_file(_text(file, "path"), file, place) for file in files]
     return Placed(EXPOSURE, "ResidentInjection", [record for record in records if record is not None])
 
@@ -85,7 +90,7 @@ def _nested_memory(attached: dict[str, Any], place: Place) -> Placed:
 
 
 def _skill_listing(attached: dict[str, Any], place: Place) -> Placed:
-    names = [name for name in attached.get("names") or () if isinstance(name, str) and name.strip()]
+    names = [name for name in _listed(attached, "names") if isinstance(name, str) and name.strip()]
     lines = skill_lines(_text(attached, "content"), set(names))
     if not names:
         names = list(lines)
@@ -107,7 +112,7 @@ def skill_lines(content: str, names: set[str]) -> dict[str, bytes]:
 
 def _invoked_skills(attached: dict[str, Any], place: Place) -> Placed:
     records = []
-    for skill in attached.get("skills") or ():
+    for skill in _listed(attached, "skills"):
         name, content = _text(skill, "name"), _text(skill, "content")
         if name.strip() and not name.startswith("["):  # a placeholder of an edited transcript
             records.append(Measured("skill", name, injected=content.encode("utf-8", "surrogatepass") or None))
@@ -126,7 +131,7 @@ def _file(attached: dict[str, Any], place: Place) -> Placed:
 
 def _relevant_memories(attached: dict[str, Any], place: Place) -> Placed:
     records = []
-    for memory in attached.get("memories") or ():
+    for memory in _listed(attached, "memories"):
         found = place.files.find(_text(memory, "path"))
         if found is not None:
             content = _text(memory, "content").encode("utf-8", "surrogatepass")

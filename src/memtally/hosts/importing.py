@@ -202,12 +202,10 @@ class Backfill:
         with self._open() as logs:
             for number in range(len(logs)):
                 for _, line in logs.lines(number):
-                    if line.startswith(b'{"id":"') and line[43:44] == b'"':
-                        event_id = line[7:43].decode("ascii", "replace")
-                        if event_id in self._batch:
-                            found.add(event_id)
-                    else:
-                        found.update(event.id for event in decode_line(line)[0] if event.id in self._batch)
+                    named = line[7:43] if line.startswith(b'{"id":"') and line[43:44] == b'"' else None
+                    if named is not None and named.decode("ascii", "replace") not in self._batch:
+                        continue  # as most are; a torn line may have its id all the same, and no event
+                    found.update(event.id for event in decode_line(line)[0] if event.id in self._batch)
         return found
 
     def _recorded_live(self) -> set[tuple[str, str]]:
