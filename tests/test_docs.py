@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 README = (ROOT / "README.md").read_text("utf-8")
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+DOCUMENTS = ("README.md", "HOSTS.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
