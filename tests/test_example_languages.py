@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Process
 
+from conftest import ROOT, Process
 from memtally import build_report
 
 EXAMPLES = ROOT / "examples"
@@ -32,7 +32,12 @@ def test_from_a_shell(workspace: Path, command: Path) -> None:
     (workspace / "decisions/adopt-otlp.md").write_text("Decided.\n")
     environment = {**os.environ, "MEMTALLY": str(command), "SESSION": "s1"}
     done = subprocess.run(
-        [str(EXAMPLES / "shell/record.sh")], cwd=workspace, env=environment, capture_output=True, text=True, timeout=60
+        [str(EXAMPLES / "shell/record.sh")],
+        cwd=workspace,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "Decided.\n", "")
     report = build_report(workspace=workspace)

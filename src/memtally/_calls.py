@@ -14,7 +14,7 @@ import inspect
 import os
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,14 @@ from memtally.events import EXPOSURE, USE, UsageEvent, normal_slug
 from memtally.recording import Moment, as_records, emit_event, failed, guarded, make_event
 from memtally.records import MemoryRecord
 
-__all__ = ["ExpectedOf", "Instrumented", "OpenCall", "ReadCall", "forget_placed"]
+__all__ = ["Instrumented", "Key", "OpenCall", "ReadCall", "forget_placed"]
 
 Key = tuple[str, str]
 RecordsOf = Callable[["ReadCall"], object]
-ExpectedOf = Callable[[Mapping[str, Any]], Key | None]
-"""The record that a call's arguments name, for a seam of a framework, whose arguments are its own."""
 
 _KIND_OF_SOURCE = {"KnowledgeRef": "knowledge", "WorkflowInvoke": "workflow", "SkillInvoke": "skill"}
+
+_NOTHING: frozenset[Key] = frozenset()
 
 _open_call: ContextVar[OpenCall | None] = ContextVar("memtally_open_call", default=None)
 
@@ -60,7 +60,6 @@ class Instrumented:
         records: RecordsOf | None,
         kind: str | None,
         once_per: str | None = None,
-        expects: ExpectedOf | None = None,
     ) -> None:
         self.name = getattr(function, "__qualname__", None) or type(function).__qualname__
         self.event = event
@@ -69,7 +68,6 @@ class Instrumented:
         self.fixed_kind = kind
         self.default_kind = _KIND_OF_SOURCE.get(source)
         self.once_per = once_per
-        self.expects = expects
         # what a partial has bound already may name the record: look at the function behind it
         self.bound_args: tuple[Any, ...] = ()
         self.bound_kwargs: dict[str, Any] = {}
@@ -117,12 +115,19 @@ class Instrumented:
 
     def key(self, arguments: Mapping[str, Any]) -> Key | None:
         """The record that the arguments name, if they do."""
-        if self.expects is not None:
-            return self.expects(arguments)
         kind, slug = self.kind(arguments), arguments.get("slug")
         if isinstance(kind, str) and isinstance(slug, str):
             return str.__str__(kind), normal_slug(str.__str__(slug))
         return None
+
+    def keys(self, arguments: Mapping[str, Any]) -> frozenset[Key]:
+        """The records that a call is going to read, as far as its arguments tell."""
+        key = self.key(arguments)
+        return _NOTHING if key is None else frozenset((key,))
+
+    def moment(self) -> Moment:
+        """When, in which session and for whom a call reads that ends now."""
+        return Moment()
 
 
 def _plain_parameters(signature: inspect.Signature | None) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
@@ -147,14 +152,14 @@ class OpenCall:
             parent = parent.parent  # a task that outlived the call that began it
         self.parent: OpenCall | None = parent
         self.named: Mapping[str, Any] = {}
-        self.expected: Key | None = None
+        self.expected = _NOTHING
         self.moment: Moment | None = None
         self._emitted: set[Key] = set()
         self._waiting: deque[UsageEvent] = deque()
         try:
             self.named = settings.arguments(args, kwargs)
             if settings.event == USE:
-                self.expected = settings.key(self.named)
+                self.expected = settings.keys(self.named)
         except Exception as error:
             failed("arguments", settings.name, error)
 
@@ -180,7 +185,7 @@ class OpenCall:
         settings = self.settings
         records: list[MemoryRecord] | None = None
         try:
-            moment = self.moment or Moment()
+            moment = self.moment or settings.moment()
             records = self._records(result, partial)
         except Exception as error:
             failed("record", settings.name, error)
@@ -189,7 +194,7 @@ class OpenCall:
             if self._waiting:
                 # a veto of records= is a veto of what the same read has reported from inside, too
                 mine = set(map(record_key, records or ()))
-                self._release_waiting(mine or (set() if records is None else self._expected_keys()))
+                self._release_waiting(mine or (_NOTHING if records is None else self.expected))
             if not records:
                 return
             if self._emitted:
@@ -208,10 +213,7 @@ class OpenCall:
             return
         self.finished = True
         with guarded("record", self.settings.name):
-            self._release_waiting(self._expected_keys())
-
-    def _expected_keys(self) -> set[Key]:
-        return set() if self.expected is None else {self.expected}
+            self._release_waiting(self.expected)
 
     def _records(self, result: Any, partial: bool) -> list[MemoryRecord]:
         settings = self.settings
@@ -243,7 +245,7 @@ class OpenCall:
         if free:
             yield free
 
-    def _release_waiting(self, mine: set[Key]) -> None:
+    def _release_waiting(self, mine: Set[Key]) -> None:
         while True:
             try:
                 event = self._waiting.popleft()
@@ -291,8 +293,8 @@ class OpenCall:
             return True  # what it places is no use, by whichever reader it was fetched
         if event == EXPOSURE:
             return False
-        if self.expected is not None:
-            return self.expected == key
+        if self.expected:
+            return key in self.expected
         # records= will say which record it was: one that an argument names may be it
         return any(
             isinstance(value, str) and len(value) <= 4 * len(key[1]) and normal_slug(value) == key[1]

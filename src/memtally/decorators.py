@@ -16,12 +16,12 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from typing import Any, TypeVar, overload
 
-from memtally._calls import ExpectedOf, Instrumented, OpenCall, ReadCall
+from memtally._calls import Instrumented, OpenCall, ReadCall
 from memtally.errors import InvalidValueError
 from memtally.events import EXPOSURE, USE, check_kind, check_source
 from memtally.recording import failed, guarded, recording_enabled
 
-__all__ = ["at_seam", "instrument_injection", "instrument_read"]
+__all__ = ["drive_coroutine", "has_content", "instrument_injection", "instrument_read", "wrapped"]
 
 F = TypeVar("F", bound="Callable[..., Any] | staticmethod[..., Any] | classmethod[Any, ..., Any]")
 RecordsOf = Callable[[ReadCall], object]
@@ -87,15 +87,6 @@ def instrument_injection(
     return lambda function: _decorate(function, EXPOSURE, source, records, None, once_per)
 
 
-def at_seam(
-    function: Callable[..., Any], source: str, records: RecordsOf, expects: ExpectedOf | None = None
-) -> Any:
-    """A function of a framework's, recorded like a decorated one. ``records`` says what a call has read,
-    ``expects`` which record its arguments name, so that a decorated reader beneath it is the same read.
-    """
-    return _decorate(function, USE, source, records, None, None, expects)
-
-
 def _check_callable(records: object) -> None:
     if records is not None and not callable(records):
         raise InvalidValueError(
@@ -117,10 +108,9 @@ def _decorate(
     records: RecordsOf | None,
     kind: str | None,
     once_per: str | None = None,
-    expects: ExpectedOf | None = None,
 ) -> Any:
     if isinstance(function, (staticmethod, classmethod)):
-        inner = _decorate(function.__func__, event, source, records, kind, once_per, expects)
+        inner = _decorate(function.__func__, event, source, records, kind, once_per)
         return type(function)(inner)
     if not callable(function) or isinstance(function, type):
         raise InvalidValueError(
@@ -129,15 +119,16 @@ def _decorate(
             "only a function can be instrumented",
             "decorate the reading method",
         )
-    settings = Instrumented(function, event, source, records, kind, once_per, expects)
+    settings = Instrumented(function, event, source, records, kind, once_per)
     if event == USE and records is None:
         _check_names_a_record(settings)
-    # a callable object is what its __call__ is
-    kind_of = (
-        function
-        if inspect.isroutine(function) or isinstance(function, functools.partial)
-        else function.__call__
-    )
+    return wrapped(function, settings)
+
+
+def wrapped(function: Any, settings: Instrumented) -> Callable[..., Any]:
+    """A function of the same kind that records its calls by these settings."""
+    itself = inspect.isroutine(function) or isinstance(function, functools.partial)
+    kind_of = function if itself else function.__call__  # a callable object is what its __call__ is
     if inspect.isasyncgenfunction(kind_of):
         return _async_generator(function, settings)
     code = getattr(kind_of, "__code__", None)
@@ -211,7 +202,7 @@ def _handed(result: Any, call: OpenCall) -> Any:
     if result is None or isinstance(result, (str, bytes)):
         _settle(call, result)
     elif inspect.iscoroutine(result):
-        return _drive_coroutine(result, call)
+        return drive_coroutine(result, call)
     elif inspect.isgenerator(result):
         return _drive_generator(result, call)
     elif inspect.isasyncgen(result):
@@ -219,7 +210,7 @@ def _handed(result: Any, call: OpenCall) -> Any:
     elif _is_future(result):
         result.add_done_callback(functools.partial(_settle_future, call))
     elif inspect.isawaitable(result):
-        return _drive_coroutine(_await(result), call)
+        return drive_coroutine(_await(result), call)
     elif call.settings.event == EXPOSURE and call.settings.records is None and isinstance(result, Iterator):
         # its records can be seen only once, and that is the host's turn
         return _drive_generator((record for record in result), call)
@@ -230,11 +221,8 @@ def _handed(result: Any, call: OpenCall) -> Any:
 
 def _is_future(result: object) -> bool:
     """Whether this is a future of the standard library; without importing what the host has not."""
-    for name in ("asyncio.futures", "concurrent.futures._base"):
-        module = sys.modules.get(name)
-        if module is not None and isinstance(result, module.Future):
-            return True
-    return False
+    modules = map(sys.modules.get, ("asyncio.futures", "concurrent.futures._base"))
+    return any(module is not None and isinstance(result, module.Future) for module in modules)
 
 
 async def _await(awaitable: Awaitable[Any]) -> Any:
@@ -246,7 +234,7 @@ def _coroutine(function: Callable[..., Any], settings: Instrumented) -> Callable
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         if not recording_enabled():
             return await function(*args, **kwargs)
-        return await _drive_coroutine(function(*args, **kwargs), OpenCall(settings, args, kwargs))
+        return await drive_coroutine(function(*args, **kwargs), OpenCall(settings, args, kwargs))
 
     return wrapper
 
@@ -318,7 +306,8 @@ def _settle_future(call: OpenCall, future: Any) -> None:
         _settle(call, future.result())
 
 
-async def _drive_coroutine(coroutine: Coroutine[Any, Any, Any], call: OpenCall) -> Any:
+async def drive_coroutine(coroutine: Coroutine[Any, Any, Any], call: OpenCall) -> Any:
+    """Await a coroutine as the call's own code, record what it read, and hand on its result."""
     before = call.enter()
     try:
         result = await coroutine

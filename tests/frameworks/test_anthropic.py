@@ -27,7 +27,7 @@ def tool(tmp_path: Path) -> BetaLocalFilesystemMemoryTool:
 
 
 def test_the_view_of_a_file_is_a_use(tool: BetaLocalFilesystemMemoryTool, captured: Captured) -> None:
-    """A file that is viewed counts once, by its path without .md, measured by the file and not by its numbers."""
+    """A file that is viewed counts once, by its path without .md, measured without the lines' numbers."""
     shown = tool.call({"command": "view", "path": "/memories/notes/adopt-otlp.md"})
     assert "four" in str(shown)
     [event] = captured.events
@@ -119,6 +119,59 @@ def test_a_tool_of_unknown_storage_has_unknown_sizes(captured: Captured) -> None
     made.call({"command": "view", "path": "/memories/note.md"})
     [record] = [event.records[0] for event in captured.events]
     assert (record.key, record.file_bytes, record.file_tokens_estimate) == (("memory", "note"), None, None)
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/memories/notes", "a.md\nb.md"),  # a listing in the backend's own way
+        ("/memories/a.md", "The path /memories/a.md does not exist. Please provide a valid path."),
+        (
+            "/memories/n",
+            [
+                {
+                    "type": "text",
+                    "text": "Here're the files and directories up to 2 levels deep in /memories/n",
+                }
+            ],
+        ),
+        ("/memories/a.md", ""),
+        ("/memories/a.md", "Here's the content of /memories/a.md with line numbers:\n     1\t"),
+    ],
+)
+def test_what_a_backend_shows_that_is_no_file(captured: Captured, path: str, shown: object) -> None:
+    """Listings, errors that are returned as texts, and empty files are no uses, in whatever form."""
+    from anthropic.tools import BetaAbstractMemoryTool
+
+    class Own(BetaAbstractMemoryTool):
+        def view(self, command: object) -> object:
+            return shown
+
+        create = str_replace = insert = delete = rename = lambda self, command: "done"
+
+    instrument(Own()).call({"command": "view", "path": path})
+    assert captured.events == []
+
+
+def test_one_file_is_one_record(tool: BetaLocalFilesystemMemoryTool, captured: Captured) -> None:
+    """By whatever path a file is viewed, through links too, it is the same record; all of it is no part."""
+    notes = tool.memory_root / "notes"
+    (tool.memory_root / "link.md").symlink_to(notes / "adopt-otlp.md")
+    for path in ("notes/adopt-otlp.md", "x/../notes/adopt-otlp.md", "./notes/adopt-otlp.md", "link.md"):
+        tool.call({"command": "view", "path": f"/memories/{path}"})
+    tool.call({"command": "view", "path": "/memories/notes/adopt-otlp.md", "view_range": [1, -1]})
+    assert [event.records[0].slug for event in captured.events] == ["notes/adopt-otlp"] * 5
+    assert {(event.records[0].file_bytes, event.records[0].partial) for event in captured.events} == {
+        (15, False)
+    }
+
+
+def test_what_is_empty_is_no_use(tool: BetaLocalFilesystemMemoryTool, captured: Captured) -> None:
+    """An empty file, and lines beyond a file's end, hold nothing to be read."""
+    (tool.memory_root / "empty.md").touch()
+    tool.call({"command": "view", "path": "/memories/empty.md"})
+    tool.call({"command": "view", "path": "/memories/notes/adopt-otlp.md", "view_range": [90, 99]})
+    assert captured.events == []
 
 
 def test_a_wrong_tool_is_refused() -> None:

@@ -10,6 +10,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server.middleware import Middleware, MiddlewareContext
+from fastmcp.utilities.types import Image
 
 import memtally
 from memtally import MemoryRecord, RecordUsage
@@ -43,7 +44,9 @@ def server(middleware: MemtallyMiddleware) -> FastMCP:
 
 async def test_mapped_tools_and_resources_are_uses(captured: Captured) -> None:
     """A mapped tool and a mapped resource count, each by its record's name; a search does not."""
-    mcp = server(MemtallyMiddleware({"read_note": ("memory", "name")}, {"notes://all/{slug}": "knowledge"}))
+    mcp = server(
+        MemtallyMiddleware({"read_note": ("memory", "name")}, {"notes://all/{name}": ("knowledge", "name")})
+    )
     async with Client(mcp) as client:
         assert (await client.call_tool("read_note", {"name": "plan"})).data == "the plan"
         assert (await client.call_tool("search_notes", {"query": "plan"})).data == ["the plan"]
@@ -127,8 +130,9 @@ async def test_a_session_is_the_servers_to_name(captured: Captured) -> None:
         ({"read_note": "memory"}, None),
         ({"read_note": ("Memory Kind", "name")}, None),
         ({"": ("memory", "name")}, None),
-        ([], {"notes://x": "memory"}),
-        ({}, {"notes://{slug}/{slug}": "memory"}),
+        ({}, {"notes://x": "memory"}),
+        ({}, {"notes://{name}": ("memory", "slug")}),
+        ({}, ["notes://x"]),
     ],
 )
 def test_a_wrong_mapping_is_refused(tools: object, resources: object) -> None:
@@ -143,3 +147,47 @@ async def test_from_the_client_to_the_report(figures: Callable[[], dict[str, Rec
         for _ in range(3):
             await client.call_tool("read_note", {"name": "plan"})
     assert figures()["memory/plan"].use_count == 3
+
+
+async def test_what_a_tool_returns_besides_text(captured: Captured) -> None:
+    """Values and images are content of unknown size, for what FastMCP writes of them is not the record; empty ones are none."""
+    mcp: FastMCP = FastMCP("notes")
+
+    @mcp.tool
+    def parts(name: str) -> list[str]:
+        return [] if name == "empty" else ["one", "two"]
+
+    @mcp.tool
+    def whole(name: str) -> dict[str, str]:
+        return {} if name == "empty" else {"text": "x"}
+
+    @mcp.tool
+    def nothing(name: str) -> str | None:
+        return None
+
+    @mcp.tool
+    def picture(name: str) -> Image:
+        return Image(data=b"\x89PNG", format="png")
+
+    tools = dict.fromkeys(("parts", "whole", "nothing", "picture"), ("memory", "name"))
+    mcp.add_middleware(MemtallyMiddleware(tools))
+    async with Client(mcp) as client:
+        for tool in tools:
+            for name in (f"{tool}-a", "empty"):
+                await client.call_tool(tool, {"name": name})
+    found = [(event.records[0].slug, event.records[0].file_bytes) for event in captured.events]
+    assert found == [("parts-a", None), ("whole-a", None), ("picture-a", None), ("empty", None)]
+
+
+async def test_an_exact_address_is_its_own_record(captured: Captured) -> None:
+    """A resource with a fixed address is the record that the mapping names."""
+    mcp: FastMCP = FastMCP("notes")
+
+    @mcp.resource("notes://policy")
+    def policy() -> str:
+        return "be kind"
+
+    mcp.add_middleware(MemtallyMiddleware(resources={"notes://policy": ("rule", "policy")}))
+    async with Client(mcp) as client:
+        await client.read_resource("notes://policy")
+    assert [(e.records[0].key, e.records[0].file_bytes) for e in captured.events] == [(("rule", "policy"), 7)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -106,10 +107,20 @@ def test_a_wrong_memory_is_refused() -> None:
         instrument(object())
 
 
+def test_one_memory_is_one_record(memory: Any, captured: Captured) -> None:
+    """Asked for in another spelling of its id, it is the same record."""
+    from memtally.hosts.mem0 import instrument
+
+    own = add(instrument(memory), "likes tea")
+    for spelled in (own, own.upper(), own.replace("-", "")):
+        assert memory.get(spelled)["id"] == own
+    assert [event.records[0].slug for event in captured.events] == [own] * 3
+
+
 def test_the_instrumentor_patches_and_gives_back(memory: Any, captured: Captured) -> None:
-    """Instrumented twice is once, together with an instance that was by hand; uninstrument restores identity."""
+    """Instrumented twice is once; what was by hand keeps its mapping and counts once; uninstrument restores identity."""
     import mem0
-    from anthropic.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
+    from anthropic.tools import BetaAsyncLocalFilesystemMemoryTool, BetaLocalFilesystemMemoryTool
 
     from memtally.hosts.instrumentor import MemtallyInstrumentor
     from memtally.hosts.mem0 import instrument
@@ -120,23 +131,51 @@ def test_the_instrumentor_patches_and_gives_back(memory: Any, captured: Captured
         (mem0.AsyncMemory, "get"),
         (mem0.MemoryClient, "get"),
         (mem0.AsyncMemoryClient, "get"),
-        (BetaAbstractMemoryTool, "execute"),
-        (BetaAsyncAbstractMemoryTool, "execute"),
+        (BetaLocalFilesystemMemoryTool, "execute"),
+        (BetaAsyncLocalFilesystemMemoryTool, "execute"),
     ]
-    before = [vars(owner)[name] for owner, name in classes]
+
+    def present() -> list[object]:
+        return [inspect.getattr_static(owner, name) for owner, name in classes]
+
+    before = present()
     instrumentor = MemtallyInstrumentor()
     instrumentor.instrument()
     instrumentor.instrument()  # says that it is already, and does nothing
     try:
-        assert all(vars(owner)[name] is not old for (owner, name), old in zip(classes, before, strict=True))
+        assert all(new is not old for new, old in zip(present(), before, strict=True))
         memory.get(own)
-        assert len(captured.events) == 1
-        instrument(memory)
+        assert [event.records[0].key for event in captured.events] == [("memory", own)]
+        instrument(memory, kind="note")
         memory.get(own)
-        assert len(captured.events) == 2
+        assert [event.records[0].key for event in captured.events] == [("memory", own), ("note", own)]
     finally:
         instrumentor.uninstrument()
-    assert all(vars(owner)[name] is old for (owner, name), old in zip(classes, before, strict=True))
+    assert all(new is old for new, old in zip(present(), before, strict=True))
+
+
+def test_somebody_elses_later_patch_stays(
+    memory: Any, captured: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was put over ours in the meantime is not taken away with ours, and ours beneath it is silent."""
+    import mem0
+
+    from memtally.hosts.instrumentor import MemtallyInstrumentor
+
+    own = add(memory, "likes tea")
+    monkeypatch.setattr(mem0.Memory, "get", mem0.Memory.get)
+    MemtallyInstrumentor().instrument()
+    ours = mem0.Memory.get
+
+    def theirs(self: object, memory_id: str) -> Any:
+        return ours(self, memory_id)
+
+    mem0.Memory.get = theirs
+    memory.get(own)
+    MemtallyInstrumentor().uninstrument()
+    assert mem0.Memory.get is theirs
+    memory.get(own)
+    assert len(captured.events) == 1
 
 
 def test_the_instrumentor_is_found_by_name() -> None:

@@ -1,18 +1,18 @@
-"""Which tools of a framework read which records: the mapping that a host's user writes, and its seam."""
+"""Which tools of a framework read which records: the mapping that a host's user writes, and its seams."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from memtally._calls import Instrumented, ReadCall
-from memtally.decorators import at_seam
+from memtally._calls import Key, ReadCall
 from memtally.errors import InvalidValueError
-from memtally.events import USE, check_kind, normal_slug
+from memtally.events import check_kind
+from memtally.hosts._seam import Seam, key_of
 from memtally.recording import as_records
 from memtally.records import MemoryRecord
 
-__all__ = ["Answer", "Tool", "ToolMap", "ToolSeams", "check_tools", "tool_settings"]
+__all__ = ["Answer", "Tool", "ToolMap", "check_tools", "records_of_tool", "tool_seams"]
 
 Tool = tuple[str, str] | Callable[[Mapping[str, Any], Any], object]
 """``(kind, argument)``: the tool reads the record of that kind that this argument names. Or a function of
@@ -22,10 +22,8 @@ the tool's arguments and result that returns a ``MemoryRecord``, several, or ``N
 ToolMap = Mapping[str, Tool]
 """Tools by the name that the framework knows them by. A tool that is not in it reads no record."""
 
-Answer = Callable[[Any], str | bytes | None]
-"""The content that a tool's result holds; ``None`` where the tool has failed, or gave none."""
-
-_PROCEED = "proceed"
+Answer = Callable[[Any], tuple[bool, str | bytes | None]]
+"""Of a tool's result: whether it gave content, and that content, where it is known to be the record's."""
 
 
 def check_tools(tools: ToolMap, never: Collection[str] = ()) -> dict[str, Tool]:
@@ -39,10 +37,7 @@ def check_tools(tools: ToolMap, never: Collection[str] = ()) -> dict[str, Tool]:
             raise InvalidValueError("tools", name, "a tool's name is text", "pass the framework's name of it")
         if name in never:
             raise InvalidValueError(
-                "tools",
-                name,
-                "a search is no use",
-                "leave it out; record_use() says what was used",
+                "tools", name, "a search is no use", "leave it out; record_use() says what was used"
             )
         if callable(tool):
             continue
@@ -54,71 +49,34 @@ def check_tools(tools: ToolMap, never: Collection[str] = ()) -> dict[str, Tool]:
     return dict(tools)
 
 
-def tool_settings(
-    tools: ToolMap, answer: Answer, *, source: str = "MemoryRead", never: Collection[str] = ()
-) -> dict[str, Instrumented]:
-    """For each mapped tool what a call is to ``OpenCall``, for a seam that begins and ends it itself."""
-    return {
-        name: Instrumented(_call, USE, source, _records_of(tool, answer), None, None, _expected_of(tool))
-        for name, tool in check_tools(tools, never).items()
-    }
+def records_of_tool(
+    tool: Tool, arguments: Mapping[str, Any], result: Any, content: str | bytes | None
+) -> list[MemoryRecord]:
+    """The records that a call has read.
 
-
-def _call(**arguments: Any) -> None:
-    """What a tool looks like to the calls around it."""
-
-
-class ToolSeams:
-    """The mapped tools of a framework, each with the one place where its calls go through.
-
-    ``answer`` gives the content of a tool's result.
+    ``result`` is what a function of the mapping is given, ``content`` what is measured for a tuple.
+    Empty where the argument that should name the record is missing or no text.
     """
-
-    def __init__(self, tools: ToolMap, answer: Answer) -> None:
-        self._seams = {
-            name: at_seam(_proceed, "MemoryRead", _records_of(tool, answer), _expected_of(tool))
-            for name, tool in check_tools(tools).items()
-        }
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._seams
-
-    async def call(
-        self, name: str, arguments: Mapping[str, Any], proceed: Callable[[], Awaitable[Any]]
-    ) -> Any:
-        """What ``proceed`` gives, as a read of the record that the tool's arguments name."""
-        return await self._seams[name](proceed, **arguments)
-
-
-async def _proceed(proceed: Callable[[], Awaitable[Any]], /, **arguments: Any) -> Any:
-    return await proceed()
-
-
-def _own(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name != _PROCEED or not callable(value)}
-
-
-def _records_of(tool: Tool, answer: Answer) -> Callable[[ReadCall], list[MemoryRecord]]:
-    def records(call: ReadCall) -> list[MemoryRecord]:
-        content = answer(call.result)
-        if not content:
-            return []
-        arguments = _own(call.arguments)
-        if not isinstance(tool, tuple):
-            return as_records(tool(arguments, call.result))
-        slug = arguments.get(tool[1])
-        return [MemoryRecord(tool[0], slug, content)] if isinstance(slug, str) and slug.strip() else []
-
-    return records
-
-
-def _expected_of(tool: Tool) -> Callable[[Mapping[str, Any]], tuple[str, str] | None] | None:
-    if not isinstance(tool, tuple):
-        return None  # its function says afterwards
+    if callable(tool):
+        return as_records(tool(arguments, result))
     kind, argument = tool
+    slug = arguments.get(argument)
+    return [MemoryRecord(kind, slug, content)] if isinstance(slug, str) and slug.strip() else []
 
-    def expected(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
-        slug = arguments.get(argument)
-        return (kind, normal_slug(slug)) if isinstance(slug, str) else None
 
-    return expected
+def tool_seams(
+    tools: ToolMap, answer: Answer, *, source: str = "MemoryRead", never: Collection[str] = ()
+) -> dict[str, Seam]:
+    """The seam of each mapped tool. Raises ``InvalidValueError`` for a wrong mapping."""
+    return {name: _tool_seam(name, tool, answer, source) for name, tool in check_tools(tools, never).items()}
+
+
+def _tool_seam(name: str, tool: Tool, answer: Answer, source: str) -> Seam:
+    def records(call: ReadCall) -> list[MemoryRecord]:
+        gave, content = answer(call.result)
+        return records_of_tool(tool, call.arguments, call.result, content) if gave else []
+
+    def names(arguments: Mapping[str, Any]) -> frozenset[Key]:
+        return key_of(tool[0], arguments.get(tool[1])) if isinstance(tool, tuple) else frozenset()
+
+    return Seam(name, (), records, names, source=source)

@@ -6,13 +6,14 @@ an error is no use; ``load_memory`` and ``preload_memory`` search, and never are
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from memtally._calls import Instrumented, OpenCall
-from memtally.context import current_session_id, session
-from memtally.hosts._tools import ToolMap, tool_settings
+from memtally._calls import OpenCall
+from memtally.context import session
+from memtally.decorators import has_content
+from memtally.hosts._seam import Seam, session_of
+from memtally.hosts._tools import ToolMap, tool_seams
 from memtally.recording import guarded, recording_enabled
 
 try:
@@ -35,9 +36,9 @@ class MemtallyPlugin(BasePlugin):
     def __init__(self, tools: ToolMap | None = None, name: str = "memtally") -> None:
         super().__init__(name=name)
         skills: ToolMap = {"load_skill": ("skill", "skill_name")}
-        self._settings: dict[str, Instrumented] = {
-            **tool_settings(skills, _content, source="SkillInvoke"),
-            **tool_settings(tools or {}, _content, never=_SEARCHES),
+        self._seams: dict[str, Seam] = {
+            **tool_seams(skills, _answer, source="SkillInvoke"),
+            **tool_seams(tools or {}, _answer, never=_SEARCHES),
         }
         self._open: dict[str, tuple[OpenCall, OpenCall | None, session]] = {}
 
@@ -63,12 +64,12 @@ class MemtallyPlugin(BasePlugin):
             self._end(tool_context, None)
 
     def _begin(self, tool: Any, arguments: Mapping[str, Any], context: Any) -> None:
-        settings = self._settings.get(tool.name)
-        if settings is None or not recording_enabled() or not context.function_call_id:
+        seam = self._seams.get(tool.name)
+        if seam is None or not recording_enabled() or not context.function_call_id:
             return
-        block = session(current_session_id() or getattr(context.session, "id", None))
+        block = session_of(lambda: context.session.id)
         block.__enter__()
-        call = OpenCall(settings, (), dict(arguments))
+        call = OpenCall(seam, (), dict(arguments))
         if len(self._open) >= _MOST_OPEN:
             self._open.pop(next(iter(self._open)))
         self._open[context.function_call_id] = (call, call.enter(), block)
@@ -86,14 +87,19 @@ class MemtallyPlugin(BasePlugin):
         block.__exit__(None, None, None)
 
 
-def _content(result: Any) -> str | None:
-    """What a tool's answer holds: of a skill its instructions; nothing of one that says it is an error."""
+def _answer(result: Any) -> tuple[bool, str | None]:
+    """Whether a tool gave content, and what it is: of a skill its instructions, of others one text.
+
+    The ADK makes a mapping of what a tool returns; one of its own is more than a record's text.
+    """
     if not isinstance(result, dict):
-        return result if isinstance(result, str) else None
+        return has_content(result), result if isinstance(result, str) else None
     if result.get("error"):
-        return None
-    for name in ("instructions", "result", "content", "text", "output"):
-        if isinstance(result.get(name), str):
-            text: str = result[name]
-            return text
-    return json.dumps(result, ensure_ascii=False, default=str)
+        return False, None
+    if "instructions" in result:
+        value = result["instructions"]
+    elif list(result) == ["result"]:
+        value = result["result"]
+    else:
+        return has_content(result), None
+    return has_content(value), value if isinstance(value, str) else None

@@ -1,7 +1,13 @@
-"""mem0: ``memtally.hosts.mem0.instrument(memory)``.
+"""mem0: which memories are got by their id.
 
-``get`` by id is a use. ``search`` and ``get_all`` never are: an application that puts what they found into a
-prompt says so by ``memtally.record_use()``.
+::
+
+    memory = memtally.hosts.mem0.instrument(Memory())
+
+``get(memory_id)`` of ``Memory``, ``AsyncMemory``, ``MemoryClient`` and ``AsyncMemoryClient`` is a use of
+``memory/ID`` when it finds the memory; its size is that of the memory's text. ``search`` and ``get_all``
+never are: where an application picks hits of a search for its prompt, let it say so by
+``memtally.record_use()``.
 """
 
 from __future__ import annotations
@@ -9,46 +15,61 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from memtally._calls import ReadCall
-from memtally.decorators import at_seam
+from memtally._calls import Key, ReadCall
 from memtally.errors import InvalidValueError
-from memtally.events import check_kind, normal_slug
+from memtally.events import check_kind
+from memtally.hosts._seam import Seam, check_function, instrument_method, key_of
 from memtally.records import MemoryRecord
 
-__all__ = ["instrument", "instrumented_get"]
+try:
+    from mem0 import AsyncMemory, AsyncMemoryClient, Memory, MemoryClient
+except ImportError as error:
+    raise ImportError("memtally.hosts.mem0 needs the mem0ai package: pip install 'memtally[mem0]'") from error
 
-T = TypeVar("T")
+__all__ = ["instrument", "seam_of"]
+
+AnyMemory = TypeVar("AnyMemory")
 
 
-def instrument(memory: T, *, kind: str = "memory") -> T:
-    """Record the uses of a ``Memory``, ``AsyncMemory`` or client (an instance); the instance itself.
+def instrument(
+    memory: AnyMemory, *, kind: str = "memory", records: Callable[[Any], object] | None = None
+) -> AnyMemory:
+    """Record the gets of this memory, and return it.
 
-    A record's slug is the memory's id. Doing it twice is doing it once. Raises ``InvalidValueError`` for what
-    has no ``get``.
+    ``kind``: the kind of its records. ``records``: for other schemes, a function of what ``get`` has found
+    (a dictionary with ``id``, ``memory`` and, as a rule, ``metadata``) that returns a ``MemoryRecord``,
+    several, or ``None`` for "no read". A memory that is instrumented already stays as it is. Raises
+    ``InvalidValueError`` for what is no memory of mem0's, no kind or no function.
     """
-    check_kind(kind)
-    get = getattr(memory, "get", None)
-    if not callable(get) or isinstance(memory, type):
-        raise InvalidValueError(
-            "memory", type(memory).__name__, "no memory", "pass an instance of mem0's Memory"
-        )
-    if "get" not in vars(memory) or not hasattr(get, "__memtally__"):
-        memory.get = instrumented_get(get, kind)  # type: ignore[attr-defined]
+    if not isinstance(memory, (Memory, AsyncMemory, MemoryClient, AsyncMemoryClient)):
+        raise InvalidValueError("memory", type(memory).__name__, "no memory of mem0's", "pass Memory(), say")
+    instrument_method(memory, "get", seam_of(memory, kind, records))
     return memory
 
 
-def instrumented_get(get: Callable[..., Any], kind: str = "memory") -> Any:
-    """A memory's ``get``, bound or not, that records."""
+def seam_of(memory: object, kind: str = "memory", records: Callable[[Any], object] | None = None) -> Seam:
+    """How the ``get`` of a memory is recorded."""
+    check_kind(kind)
+    check_function("records", records)
 
-    def expected(named: Mapping[str, Any]) -> tuple[str, str] | None:
-        slug = named.get("memory_id")
-        return (kind, normal_slug(slug)) if isinstance(slug, str) else None
+    def got(call: ReadCall) -> object:
+        if records is not None:
+            return records(call.result)
+        return _record(kind, call.arguments["memory_id"], call.result)
 
-    def records(call: ReadCall) -> MemoryRecord | None:
-        key = expected(call.arguments)
-        text = call.result.get("memory") if isinstance(call.result, dict) else None
-        return None if key is None else MemoryRecord(*key, text if isinstance(text, str) else None)
+    def named(arguments: Mapping[str, Any]) -> frozenset[Key]:
+        return frozenset() if records is not None else key_of(kind, arguments.get("memory_id"))
 
-    wrapped = at_seam(get, "MemoryRead", records, expected)
-    wrapped.__memtally__ = True
-    return wrapped
+    return Seam(f"{type(memory).__name__}.get", ("memory_id",), got, named)
+
+
+def _record(kind: str, memory_id: object, found: object) -> MemoryRecord | None:
+    if not isinstance(found, Mapping):
+        return None
+    # one memory has one id, in whichever spelling it was asked for
+    slug = found.get("id") or memory_id
+    text = found.get("memory")
+    if isinstance(text, str):
+        return MemoryRecord(kind, str(slug), text) if text else None
+    # in another release's form it is still a memory, if it says which
+    return MemoryRecord(kind, str(slug)) if found.get("id") else None

@@ -11,9 +11,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memtally._calls import OpenCall
+from memtally.decorators import drive_coroutine, has_content
 from memtally.errors import InvalidValueError
-from memtally.hosts._tools import ToolMap, ToolSeams
-from memtally.recording import guarded
+from memtally.hosts._seam import Seam
+from memtally.hosts._tools import ToolMap, tool_seams
+from memtally.recording import guarded, recording_enabled
 
 try:
     from agents import FunctionTool, RunHooks
@@ -25,7 +28,7 @@ except ImportError as error:
 __all__ = ["MemtallyRunHooks"]
 
 _MOST_OPEN = 10_000
-_open: dict[str, list[ToolSeams]] = {}
+_open: dict[str, list[dict[str, Seam]]] = {}
 """The calls of tools that hooks of ours have seen begin, by the call's id."""
 
 
@@ -40,7 +43,7 @@ class MemtallyRunHooks(RunHooks):
     def __init__(self, tools: ToolMap, then: Any = None) -> None:
         if then is not None and not callable(getattr(then, "on_tool_end", None)):
             raise InvalidValueError("then", type(then).__name__, "no run hooks", "pass a RunHooks instance")
-        self._seams = ToolSeams(tools, _text)
+        self._seams = tool_seams(tools, _answer)
         self._then = RunHooks() if then is None else then
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
@@ -100,9 +103,10 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
         if not waiting:
             _open.pop(getattr(context, "tool_call_id", ""), None)
         named = _arguments(arguments)
-        if seams is None or named is None:
+        if seams is None or named is None or not recording_enabled():
             return await function(context, arguments)
-        return await seams.call(context.tool_name, named, lambda: function(context, arguments))
+        read = OpenCall(seams[context.tool_name], (), dict(named))
+        return await drive_coroutine(function(context, arguments), read)
 
     functools.update_wrapper(call, function)
     call.__memtally__ = True  # type: ignore[attr-defined]
@@ -117,11 +121,9 @@ def _arguments(arguments: str) -> Mapping[str, Any] | None:
     return named if isinstance(named, dict) else None
 
 
-def _text(result: Any) -> str | bytes | None:
-    """A tool's result as the model sees it, where it is plain text."""
+def _answer(result: Any) -> tuple[bool, str | bytes | None]:
+    """Whether a tool gave content, and the text that the model sees, where it is plain text."""
     if isinstance(result, (str, bytes)):
-        return result
-    if isinstance(result, dict):
-        result = result.get("text")
-    text = getattr(result, "text", result)
-    return text if isinstance(text, str) else None
+        return has_content(result), result
+    text = result.get("text") if isinstance(result, dict) else getattr(result, "text", None)
+    return has_content(result) and text != "", text if isinstance(text, str) else None
