@@ -61,7 +61,10 @@ BARS = (
     Bar("read", "under twice a bare SDK emit", "memtally read", 2.0, ("SDK emit, no-op exporter",)),
     Bar("read", "4 times cheaper than the official file exporter", "memtally read", 1 / 4, _OFFICIAL),
     Bar("read", "faster than every tracing peer that persists", "memtally read", 1.0, TRACING),
-    Bar("start", "under 4 times python -c pass", "append one line", 4.0, ("python -c pass",)),
+    *(
+        Bar("start", f"{what}: under 4 times python -c pass", f"hook: {what}", 4.0, ("python -c pass",))
+        for what in ("a record is read", "another file is read", "a session starts", "an answer of 10 MB")
+    ),
     Bar("start", "no OpenTelemetry, rich or tokenizer", "heavy packages loaded", 0.0),
     Bar("tokens", "unchanged record under 5 us", "unchanged record, text read anew", 5.0),
     Bar("tokens", "first exact count of 8 KB under 1 ms", "first count of 8 KB, memtally", 1_000.0),
