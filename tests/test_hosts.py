@@ -160,7 +160,8 @@ def test_a_torn_line_is_no_count(tmp_path_factory: pytest.TempPathFactory, cut: 
     known = Counts(folder, "o200k_base")
     for key, count in counts.items():
         assert known.get(key) in (count, None)
-    assert known.get(content_key(b"one")) == (596 if cut >= 45 else None)
+    whole = cut >= 45 or (cut == 44 and again)  # the newline that it lacked is there again
+    assert known.get(content_key(b"one")) == (596 if whole else None)
     assert known.get(content_key(b"three")) == (7 if again else None)
 
 

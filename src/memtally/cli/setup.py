@@ -75,12 +75,14 @@ def tokens() -> None:
 
 @tokens.command()
 @workspace_option
-def count(workspace: str | None) -> None:
-    """Count the workspace's records exactly, for hooks to look up. Hooks start this by themselves."""
+@click.option("--wanted", is_flag=True, help="Only what hooks have met; they start this by themselves.")
+def count(workspace: str | None, wanted: bool) -> None:
+    """Count the workspace's records exactly, for hooks to look up."""
     from memtally.hosts.counting import count_wanted  # noqa: PLC0415 - loads a vocabulary
 
     place = find_workspace(workspace)
-    paths = [str(record.path) for record in scan(place, place.config()).records.values()]
+    records = {} if wanted else scan(place, place.config()).records
+    paths = [str(record.path) for record in records.values()]
     try:
         counted, by = count_wanted(str(place.directory), paths)
     except OSError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from memtally.events import EXPOSURE, USE
 from memtally.hosts._sizes import Measured
+from memtally.hosts._values import list_of, name_of, text_of
 from memtally.ledger.layout import led_out
 
 TYPE_CHECKING = False
@@ -35,28 +36,18 @@ class Placed:
 def placed_by(entry: dict[str, Any], place: Place) -> Placed | None:
     """What a line has placed; ``None`` where that is nothing, or nothing of it reached the model."""
     attached = entry.get("attachment")
-    handler = _ATTACHMENTS.get(_text(attached, "type"))
+    handler = _ATTACHMENTS.get(text_of(attached, "type"))
     if handler is None or not isinstance(attached, dict) or not _reached_the_model(entry):
         return None
     placed = handler(attached, place)
     return placed if placed.records else None
 
 
-def _text(values: object, key: str) -> str:
-    value = values.get(key) if isinstance(values, dict) else None
-    return value if isinstance(value, str) else ""
-
-
-def _listed(values: dict[str, Any], key: str) -> list[Any]:
-    value = values.get(key)
-    return value if isinstance(value, list) else []
-
-
 def _reached_the_model(entry: dict[str, Any]) -> bool:
     """Versions that write what was rendered leave it out where nothing was; older ones never write it."""
     if "rendered" in entry:
         return bool(entry["rendered"])
-    numbers = _text(entry, "version").split("-")[0].split(".")[:3]
+    numbers = text_of(entry, "version").split("-")[0].split(".")[:3]
     known = len(numbers) == 3 and all(number.isdecimal() and len(number) < 9 for number in numbers)
     return not known or tuple(map(int, numbers)) < _RENDERED_SINCE
 
@@ -76,22 +67,22 @@ def _placed_file(path: str, values: dict[str, Any], place: Place) -> Measured | 
 
 
 def _instructions(attached: dict[str, Any], place: Place) -> Placed:
-    files = [file for file in _listed(attached, "files") if isinstance(file, dict)]
-    records = [_placed_file(_text(file, "path"), file, place) for file in files]
+    files = [file for file in list_of(attached, "files") if isinstance(file, dict)]
+    records = [_placed_file(text_of(file, "path"), file, place) for file in files]
     return Placed(EXPOSURE, "ResidentInjection", [record for record in records if record is not None])
 
 
 def _nested_memory(attached: dict[str, Any], place: Place) -> Placed:
     content = attached.get("content")
     values = content if isinstance(content, dict) else {"content": content}
-    path = _text(attached, "path") or _text(values, "path")
+    path = text_of(attached, "path") or text_of(values, "path")
     record = _placed_file(path, values, place)
     return Placed(EXPOSURE, "ResidentInjection", [] if record is None else [record])
 
 
 def _skill_listing(attached: dict[str, Any], place: Place) -> Placed:
-    names = [name for name in _listed(attached, "names") if isinstance(name, str) and name.strip()]
-    lines = skill_lines(_text(attached, "content"), set(names))
+    names = [name for name in list_of(attached, "names") if isinstance(name, str) and name.strip()]
+    lines = skill_lines(text_of(attached, "content"), set(names))
     if not names:
         names = list(lines)
     return Placed(EXPOSURE, "ResidentInjection", [Measured("skill", n, injected=lines.get(n)) for n in names])
@@ -112,8 +103,8 @@ def skill_lines(content: str, names: set[str]) -> dict[str, bytes]:
 
 def _invoked_skills(attached: dict[str, Any], place: Place) -> Placed:
     records = []
-    for skill in _listed(attached, "skills"):
-        name, content = _text(skill, "name"), _text(skill, "content")
+    for skill in list_of(attached, "skills"):
+        name, content = name_of(skill, "name"), text_of(skill, "content")
         if name.strip() and not name.startswith("["):  # a placeholder of an edited transcript
             records.append(Measured("skill", name, injected=content.encode("utf-8", "surrogatepass") or None))
     return Placed(EXPOSURE, "ResidentInjection", records)
@@ -121,7 +112,7 @@ def _invoked_skills(attached: dict[str, Any], place: Place) -> Placed:
 
 def _file(attached: dict[str, Any], place: Place) -> Placed:
     """``@file`` in a prompt: a person has it read."""
-    path = _text(attached, "filename") or _text(attached, "path")
+    path = text_of(attached, "filename") or text_of(attached, "path")
     found = place.files.find(path)
     if found is None:
         return Placed(USE, "FileMention", [])
@@ -131,10 +122,10 @@ def _file(attached: dict[str, Any], place: Place) -> Placed:
 
 def _relevant_memories(attached: dict[str, Any], place: Place) -> Placed:
     records = []
-    for memory in _listed(attached, "memories"):
-        found = place.files.find(_text(memory, "path"))
+    for memory in list_of(attached, "memories"):
+        found = place.files.find(text_of(memory, "path"))
         if found is not None:
-            content = _text(memory, "content").encode("utf-8", "surrogatepass")
+            content = text_of(memory, "content").encode("utf-8", "surrogatepass")
             records.append(Measured(found.kind, found.slug, injected=content or None))
     return Placed(EXPOSURE, "AutoRecall", records)
 
@@ -151,7 +142,9 @@ _ATTACHMENTS = {
 
 def whole_file(response: object) -> bytes | None:
     """A file's content, where the answer shows all of it as text."""
-    file = response.get("file") if isinstance(response, dict) and _text(response, "type") == "text" else None
+    file = (
+        response.get("file") if isinstance(response, dict) and text_of(response, "type") == "text" else None
+    )
     if isinstance(file, dict) and isinstance(file.get("content"), str) and file.get("startLine") in (None, 1):
         lines, total = file.get("numLines"), file.get("totalLines")
         if isinstance(lines, int) and lines == total:

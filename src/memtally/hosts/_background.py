@@ -43,6 +43,7 @@ def count_in_background(directory: str, paths: list[str]) -> None:
                     "memtally",
                     "tokens",
                     "count",
+                    "--wanted",
                     "--workspace",
                     os.path.dirname(directory),
                 ],

@@ -7,10 +7,10 @@ import time
 
 from memtally.config import Config, load_config
 from memtally.errors import ConfigError
-from memtally.events import EXPOSURE, UsageEvent, new_event_id
-from memtally.hosts._ids import host_event_id
+from memtally.events import EXPOSURE, USE, UsageEvent, new_event_id
+from memtally.hosts._ids import host_event_id, names_one_call
 from memtally.hosts._record_files import RecordFiles
-from memtally.hosts._sizes import Measured, snapshots
+from memtally.hosts._sizes import Measured, measure_file, snapshots
 from memtally.ledger.layout import DIRECTORY
 
 TYPE_CHECKING = False
@@ -19,7 +19,38 @@ if TYPE_CHECKING:
 
     from memtally.hosts._sizes import CountAll
 
-__all__ = ["Place", "open_place"]
+__all__ = ["Place", "ToolRead", "open_place"]
+
+
+class ToolRead:
+    """One record that a call of a tool has read: ``path`` is its file, ``shown`` what the tool's answer holds
+    of it, where that is all.
+    """
+
+    __slots__ = ("kind", "partial", "path", "shown", "slug", "source")
+
+    def __init__(
+        self,
+        source: str,
+        kind: str,
+        slug: str,
+        path: str | None = None,
+        *,
+        shown: bytes | None = None,
+        partial: bool = False,
+    ) -> None:
+        self.source = source
+        self.kind = kind
+        self.slug = slug
+        self.path = path
+        self.shown = shown
+        self.partial = partial
+
+    def measured(self) -> Measured:
+        """The record with its sizes as they are now."""
+        if self.shown is not None:
+            return Measured(self.kind, self.slug, self.shown, partial=self.partial)
+        return measure_file(self.kind, self.slug, self.path, partial=self.partial)
 
 
 class Place:
@@ -81,6 +112,16 @@ class Place:
             host=self.host,
             tokenizer=tokenizer,
         )
+
+    def uses(
+        self, reads: Sequence[ToolRead], call_id: object, session_id: str, *, actor: str = "agent"
+    ) -> list[UsageEvent]:
+        """The uses of one call of a tool, by the host's own id of it, if that is one."""
+        own = str(call_id) if names_one_call(call_id) else None
+        return [
+            self.event(USE, read.source, [read.measured()], own_id=own, session_id=session_id, actor=actor)
+            for read in reads
+        ]
 
     def exposure(
         self, records: Sequence[Measured], session_id: str | None, *, actor: str = "agent"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from memtally._content import MOST_READ, decode_text, read_content
 from memtally._counts import Counts, content_key
-from memtally.events import RecordSnapshot
+from memtally.events import RecordSnapshot, normal_slug
 
 __all__ = ["CountAll", "KnownCounts", "Measured", "chosen_tokenizer", "measure_file", "snapshots"]
 
@@ -39,7 +39,7 @@ class Measured:
         path: str | None = None,
     ) -> None:
         self.kind = kind
-        self.slug = slug
+        self.slug = normal_slug(slug)
         self.content = content
         self.size = len(content) if size is None and content is not None else size
         self.injected = injected

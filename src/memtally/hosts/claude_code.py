@@ -14,9 +14,11 @@ from memtally._stamps import microseconds_of
 from memtally.events import USE
 from memtally.hosts._attachments import instructions_record, placed_by
 from memtally.hosts._front_matter import front_matter
-from memtally.hosts._ids import is_uuid, names_one_call
+from memtally.hosts._ids import is_uuid
+from memtally.hosts._place import ToolRead
 from memtally.hosts._sizes import Measured, measure_file
 from memtally.hosts._skills import find_skill, listing, memory_head
+from memtally.hosts._values import name_of, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ _MOST_LINES = 200
 
 __all__ = [
     "BUILT_IN",
-    "ToolRead",
     "events_of",
     "response_text",
     "shell_reads",
@@ -56,68 +57,23 @@ BUILT_IN = frozenset(_BUILT_IN.split())
 
 def events_of(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
     """The events that one hook payload amounts to; none for what is no read and no placing."""
-    handler = _HANDLERS.get(_text(payload, "hook_event_name"))
+    handler = _HANDLERS.get(text_of(payload, "hook_event_name"))
     return [] if handler is None else handler(payload, place)
 
 
-def _text(values: object, key: str) -> str:
-    value = values.get(key) if isinstance(values, dict) else None
-    return value if isinstance(value, str) else ""
-
-
 def _actor(payload: Mapping[str, Any]) -> str:
-    return "subagent" if _text(payload, "agent_id") else "agent"
+    return "subagent" if text_of(payload, "agent_id") else "agent"
 
 
 # -- uses --------------------------------------------------------------------------------------------
 
 
 def _post_tool_use(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
-    own = payload.get("tool_use_id")
-    return [
-        place.event(
-            USE,
-            read.source,
-            [read.measured()],
-            own_id=own if names_one_call(own) else None,
-            session_id=_text(payload, "session_id"),
-            actor=_actor(payload),
-        )
-        for read in tool_reads(
-            _text(payload, "tool_name"), payload.get("tool_input"), payload.get("tool_response"), place
-        )
-    ]
-
-
-class ToolRead:
-    """One record that a call of a tool has read: ``path`` is its file, ``shown`` what the tool's answer holds
-    of it, where that is all.
-    """
-
-    __slots__ = ("kind", "partial", "path", "shown", "slug", "source")
-
-    def __init__(
-        self,
-        source: str,
-        kind: str,
-        slug: str,
-        path: str | None = None,
-        *,
-        shown: bytes | None = None,
-        partial: bool = False,
-    ) -> None:
-        self.source = source
-        self.kind = kind
-        self.slug = slug
-        self.path = path
-        self.shown = shown
-        self.partial = partial
-
-    def measured(self) -> Measured:
-        """The record with its sizes as they are now."""
-        if self.shown is not None:
-            return Measured(self.kind, self.slug, self.shown, partial=self.partial)
-        return measure_file(self.kind, self.slug, self.path, partial=self.partial)
+    reads = tool_reads(
+        text_of(payload, "tool_name"), payload.get("tool_input"), payload.get("tool_response"), place
+    )
+    session = text_of(payload, "session_id")
+    return place.uses(reads, payload.get("tool_use_id"), session, actor=_actor(payload))
 
 
 def tool_reads(tool: str, given: object, response: object, place: Place) -> list[ToolRead]:
@@ -125,23 +81,23 @@ def tool_reads(tool: str, given: object, response: object, place: Place) -> list
     if not isinstance(given, dict) or _failed(response):
         return []
     if tool == "Read":
-        found = place.files.find(_text(given, "file_path"))
+        found = place.files.find(text_of(given, "file_path"))
         if found is None or _unchanged(response):
             return []
         return [ToolRead("MemoryRead", found.kind, found.slug, found.path, partial=_partial(given, response))]
     if tool == "Skill":
-        name = _text(given, "skill").strip()
+        name = name_of(given, "skill")
         return [ToolRead("SkillInvoke", "skill", name, find_skill(place, name))] if name else []
     if tool in place.config.tools:
         kind, argument = place.config.tools[tool]
-        slug, text = _text(given, argument).strip(), response_text(response)
+        slug, text = name_of(given, argument), response_text(response)
         return (
             [ToolRead("MemoryRead", kind, slug, shown=text.encode("utf-8", "replace"))]
             if slug and text
             else []
         )
     if tool == "Bash" and place.config.shell_reads:
-        return shell_reads(_text(given, "command"), response_text(response), place.here, place)
+        return shell_reads(text_of(given, "command"), response_text(response), place.here, place)
     return []
 
 
@@ -173,7 +129,7 @@ def _failed(response: object) -> bool:
 def _unchanged(response: object) -> bool:
     """Whether a stub stood in for the content: the file has not changed since it was read before."""
     if isinstance(response, dict):
-        return _text(response, "type") == "file_unchanged"
+        return text_of(response, "type") == "file_unchanged"
     return isinstance(response, str) and response.startswith("File unchanged since last read")
 
 
@@ -192,25 +148,25 @@ def response_text(response: object) -> str:
     if isinstance(response, str):
         return response
     if isinstance(response, dict) and ("stdout" in response or "stderr" in response):
-        return _text(response, "stdout") + _text(response, "stderr")
+        return text_of(response, "stdout") + text_of(response, "stderr")
     if isinstance(response, dict):
         response = response.get("content", response.get("text"))
         if isinstance(response, str):
             return response
     if isinstance(response, list):
-        return "".join(_text(block, "text") for block in response)
+        return "".join(text_of(block, "text") for block in response)
     return ""
 
 
 def _expansion(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
-    if _text(payload, "expansion_type") not in ("slash_command", ""):
+    if text_of(payload, "expansion_type") not in ("slash_command", ""):
         return []  # a prompt of an MCP server is no record
-    return _typed(_text(payload, "command_name").removeprefix("/"), payload, place, known=False)
+    return _typed(name_of(payload, "command_name").removeprefix("/"), payload, place, known=False)
 
 
 def _prompt(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
     """A typed command of a host that has no ``UserPromptExpansion``, or its second report of one prompt."""
-    text = _text(payload, "prompt")
+    text = text_of(payload, "prompt")
     words = text[1:].split(None, 1) if text.startswith("/") and text[1:2].strip() else []
     return _typed(words[0], payload, place, known=True) if words else []
 
@@ -219,14 +175,14 @@ def _typed(name: str, payload: Mapping[str, Any], place: Place, *, known: bool) 
     path = find_skill(place, name)
     if not name or (path is None and (known or name in BUILT_IN)):
         return []
-    prompt = _text(payload, "prompt_id")
+    prompt = text_of(payload, "prompt_id")
     return [
         place.event(
             USE,
             "WorkflowInvoke",
             [measure_file("skill", name, path)],
             own_id=prompt or None,
-            session_id=_text(payload, "session_id"),
+            session_id=text_of(payload, "session_id"),
             actor="user",
         )
     ]
@@ -236,22 +192,22 @@ def _typed(name: str, payload: Mapping[str, Any], place: Place, *, known: bool) 
 
 
 def _instructions(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
-    path = _text(payload, "file_path")
+    path = text_of(payload, "file_path")
     if not path:
         return []
     record = measure_file(*instructions_record(path, place))
-    return place.exposure([record], _text(payload, "session_id"), actor=_actor(payload))
+    return place.exposure([record], text_of(payload, "session_id"), actor=_actor(payload))
 
 
 def _session_start(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
-    session = _text(payload, "session_id")
+    session = text_of(payload, "session_id")
     memory = _memory_index(payload, place)
     return [*place.exposure(memory, session), *place.exposure(listing(place), session)]
 
 
 def _memory_index(payload: Mapping[str, Any], place: Place) -> list[Measured]:
     """``MEMORY.md`` of the session's project, as far as it is placed."""
-    folder = auto_memory_folder(place, _text(payload, "transcript_path"))
+    folder = auto_memory_folder(place, text_of(payload, "transcript_path"))
     path = None if folder is None else os.path.join(folder, "MEMORY.md")
     if path is None or not os.path.isfile(path):
         return []
@@ -281,7 +237,7 @@ def auto_memory_folder(place: Place, transcript: str) -> str | None:
 
 def _subagent_start(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
     """What a subagent's definition has it start with: its own memory, and skills that it is given whole."""
-    name = _text(payload, "agent_type")
+    name = text_of(payload, "agent_type")
     text = _agent_definition(place, name)
     if text is None:
         return []
@@ -300,7 +256,7 @@ def _subagent_start(payload: Mapping[str, Any], place: Place) -> list[UsageEvent
     for skill in matter.get("skills", "").replace(",", "\n").split("\n"):
         if (path_of_skill := find_skill(place, skill.strip())) is not None:
             records.append(measure_file("skill", skill.strip(), path_of_skill))
-    return place.exposure(records, _text(payload, "session_id"), actor="subagent")
+    return place.exposure(records, text_of(payload, "session_id"), actor="subagent")
 
 
 def _subagent_stop(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
@@ -310,7 +266,7 @@ def _subagent_stop(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]
     import json  # noqa: PLC0415 - loaded with the hook
 
     found = []
-    for line in _first_lines(_text(payload, "agent_transcript_path")):
+    for line in _first_lines(text_of(payload, "agent_transcript_path")):
         if b'"attachment"' not in line:
             continue
         try:
@@ -319,7 +275,7 @@ def _subagent_stop(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]
             continue
         if not isinstance(entry, dict) or not is_uuid(entry.get("uuid")):
             continue
-        if _text(entry.get("attachment"), "type") not in ("instructions", "skill_listing"):
+        if text_of(entry.get("attachment"), "type") not in ("instructions", "skill_listing"):
             continue  # rules that a path has brought in are reported as they come
         placed = placed_by(entry, place)
         if placed is not None:
@@ -327,8 +283,8 @@ def _subagent_stop(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]
                 placed.event,
                 placed.source,
                 placed.records,
-                own_id=_text(entry, "uuid"),
-                session_id=_text(payload, "session_id"),
+                own_id=text_of(entry, "uuid"),
+                session_id=text_of(payload, "session_id"),
                 actor="subagent",
                 occurred_at=microseconds_of(entry.get("timestamp")),
             )

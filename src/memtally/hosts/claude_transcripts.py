@@ -19,6 +19,7 @@ from memtally.hosts._imported import Imported, ReadingCounts, Resolve, line_iden
 from memtally.hosts._place import Place
 from memtally.hosts._sizes import Measured
 from memtally.hosts._skills import find_skill
+from memtally.hosts._values import text_of
 from memtally.hosts.claude_code import BUILT_IN, tool_reads
 from memtally.ledger.decode import parse_time
 
@@ -78,11 +79,6 @@ def _decode_tolerantly(line: bytes) -> object:
         return None
 
 
-def _text(values: object, key: str) -> str:
-    value = values.get(key) if isinstance(values, dict) else None
-    return value if isinstance(value, str) else ""
-
-
 class _Session:
     """One transcript on its way: the calls of tools that have no answer yet."""
 
@@ -107,7 +103,7 @@ class _Session:
             elif kind == "tool_result":
                 yield from self.answered(block, entry)
             elif kind == "text" and entry.get("type") == "user":
-                yield from self.typed(_text(block, "text"), entry, line)
+                yield from self.typed(text_of(block, "text"), entry, line)
 
     # -- uses
 
@@ -121,7 +117,7 @@ class _Session:
 
     def answered(self, block: dict[str, Any], entry: dict[str, Any]) -> Iterator[Imported]:
         """The uses of a call that has succeeded."""
-        own = _text(block, "tool_use_id")
+        own = text_of(block, "tool_use_id")
         call, identity = self.pending.pop(own, (None, ""))
         if call is None or block.get("is_error") is True:
             return
@@ -131,8 +127,8 @@ class _Session:
         if response_is_stub(block.get("content")):
             return
         common = names_one_call(own)
-        self.place.here = _text(entry, "cwd") or self.place.here
-        for read in tool_reads(_text(call, "name"), call.get("input"), response, self.place):
+        self.place.here = text_of(entry, "cwd") or self.place.here
+        for read in tool_reads(text_of(call, "name"), call.get("input"), response, self.place):
             shown = whole_file(response) if read.shown is None and not read.partial else read.shown
             measured = Measured(read.kind, read.slug, shown, partial=read.partial)
             yield Imported(
@@ -178,7 +174,7 @@ class _Session:
             source,
             records,
             own_id=own,
-            session_id=_text(entry, "sessionId"),
+            session_id=text_of(entry, "sessionId"),
             actor="subagent" if entry.get("isSidechain") is True else actor or "agent",
         )
         made.occurred_at = parse_time(entry.get("timestamp"))
@@ -188,5 +184,5 @@ class _Session:
 def response_is_stub(content: object) -> bool:
     """Whether the model was told that a file has not changed, in place of the file."""
     if isinstance(content, list):
-        content = "".join(_text(block, "text") for block in content[:1])
+        content = "".join(text_of(block, "text") for block in content[:1])
     return isinstance(content, str) and content.lstrip().startswith("File unchanged since last read")

@@ -6,8 +6,7 @@ it places at the start of a session no hook reports: an import finds it in the r
 
 from __future__ import annotations
 
-from memtally.events import USE
-from memtally.hosts._ids import names_one_call
+from memtally.hosts._values import text_of
 from memtally.hosts.claude_code import response_text, shell_reads, tool_reads
 
 TYPE_CHECKING = False
@@ -35,17 +34,7 @@ def events_of(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
         reads = tool_reads(tool, given, response, place)
     else:
         return []
-    own, session = payload.get("tool_use_id"), payload.get("session_id")
-    return [
-        place.event(
-            USE,
-            read.source,
-            [read.measured()],
-            own_id=own if names_one_call(own) else None,
-            session_id=session if isinstance(session, str) else None,
-        )
-        for read in reads
-    ]
+    return place.uses(reads, payload.get("tool_use_id"), text_of(payload, "session_id"))
 
 
 def _failed(response: object) -> bool:

@@ -17,6 +17,7 @@ from memtally.hosts._ids import names_one_call
 from memtally.hosts._imported import Imported, ReadingCounts, Resolve, line_identity
 from memtally.hosts._place import Place
 from memtally.hosts._sizes import Measured
+from memtally.hosts._values import text_of
 from memtally.hosts.claude_code import shell_reads
 from memtally.ledger.decode import parse_time
 
@@ -50,7 +51,7 @@ def occurrences(lines: Iterable[bytes], resolve: Resolve, counts: ReadingCounts)
             counts.unknown += 1
             continue
         if entry.get("type") == "session_meta" and reading is None:
-            place = resolve(_text(payload, "cwd"))
+            place = resolve(text_of(payload, "cwd"))
             if place is None:
                 counts.elsewhere += 1
                 return
@@ -62,20 +63,15 @@ def occurrences(lines: Iterable[bytes], resolve: Resolve, counts: ReadingCounts)
                 counts.unknown += 1
 
 
-def _text(values: object, key: str) -> str:
-    value = values.get(key) if isinstance(values, dict) else None
-    return value if isinstance(value, str) else ""
-
-
 class _Rollout:
     """One rollout on its way: where it is, and the calls that have no output yet."""
 
     def __init__(self, place: Place, meta: dict[str, Any]) -> None:
         self.place = place
-        self.folder = _text(meta, "cwd")
-        self.session_id = _text(meta, "id")
+        self.folder = text_of(meta, "cwd")
+        self.session_id = text_of(meta, "id")
         # a hook is certain to name one of them, and not certain to give the calls the ids that stand here
-        self.sessions = (self.session_id, _text(meta, "session_id"))
+        self.sessions = (self.session_id, text_of(meta, "session_id"))
         source = meta.get("source")
         self.actor = "subagent" if isinstance(source, dict) and "subagent" in source else "agent"
         self.pending: dict[str, list[tuple[str, str]]] = {}
@@ -84,11 +80,11 @@ class _Rollout:
         """The events that one line completes."""
         kind = payload.get("type")
         if entry.get("type") == "turn_context":
-            self.folder = _text(payload, "cwd") or self.folder
+            self.folder = text_of(payload, "cwd") or self.folder
         elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
             if len(self.pending) >= _MOST_PENDING:
                 self.pending.pop(next(iter(self.pending)))
-            self.pending[_text(payload, "call_id")] = shell_commands(payload, self.folder)
+            self.pending[text_of(payload, "call_id")] = shell_commands(payload, self.folder)
         elif kind in ("function_call_output", "custom_tool_call_output"):
             yield from self.shown(entry, payload, line)
         elif kind == "message" and payload.get("role") in ("developer", "user", "system"):
@@ -96,7 +92,7 @@ class _Rollout:
 
     def shown(self, entry: dict[str, Any], payload: dict[str, Any], line: bytes) -> Iterator[Imported]:
         """The uses of a call, by its commands and what they have put out."""
-        own = _text(payload, "call_id")
+        own = text_of(payload, "call_id")
         commands = self.pending.pop(own, [])
         if not commands or self.place.config.shell_reads is False:
             return
@@ -118,7 +114,7 @@ class _Rollout:
     def placed(self, entry: dict[str, Any], payload: dict[str, Any], line: bytes) -> Iterator[Imported]:
         """What a message places at the start: instructions, the listing of skills, the memory's summary."""
         for block in payload.get("content") or ():
-            text = _text(block, "text")
+            text = text_of(block, "text")
             records: list[Measured] = []
             if (found := _AGENTS.match(text)) is not None:
                 folder = found["folder"] or self.folder
@@ -156,11 +152,11 @@ def shell_commands(call: dict[str, Any], folder: str) -> list[tuple[str, str]]:
     if call.get("type") == "local_shell_call":
         return _of_arguments(call.get("action"), folder)
     if call.get("type") == "custom_tool_call":
-        return _of_script(_text(call, "input"), folder) if call.get("name") == "exec" else []
+        return _of_script(text_of(call, "input"), folder) if call.get("name") == "exec" else []
     if call.get("name") not in ("exec_command", "shell", "shell_command", "container.exec"):
         return []
     try:
-        return _of_arguments(json.loads(_text(call, "arguments")), folder)
+        return _of_arguments(json.loads(text_of(call, "arguments")), folder)
     except ValueError:
         return []
 
@@ -173,7 +169,7 @@ def _of_arguments(given: object, folder: str) -> list[tuple[str, str]]:
         import shlex  # noqa: PLC0415 - an older form
 
         command = shlex.join(command)
-    workdir = _text(given, "workdir") or _text(given, "working_directory") or folder
+    workdir = text_of(given, "workdir") or text_of(given, "working_directory") or folder
     return [(command, workdir)] if isinstance(command, str) else []
 
 
@@ -207,5 +203,5 @@ def _string(literal: str) -> str | None:
 
 def _output(output: object) -> str:
     if isinstance(output, list):
-        return "".join(_text(block, "text") for block in output)
+        return "".join(text_of(block, "text") for block in output)
     return output if isinstance(output, str) else ""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 
-from memtally.events import USE
-from memtally.hosts.claude_code import ToolRead, tool_reads
+from memtally.hosts._place import ToolRead
+from memtally.hosts._values import name_of, text_of
+from memtally.hosts.claude_code import tool_reads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,17 +29,8 @@ def events_of(payload: Mapping[str, Any], place: Place) -> list[UsageEvent]:
         return []
     if isinstance(response, dict) and response.get("error"):
         return []
-    session = payload.get("session_id")
-    return [
-        place.event(
-            USE,
-            read.source,
-            [read.measured()],
-            own_id=None,  # the host gives a call of a tool no id
-            session_id=session if isinstance(session, str) else None,
-        )
-        for read in _reads(payload.get("tool_name"), given, response, place)
-    ]
+    reads = _reads(payload.get("tool_name"), given, response, place)
+    return place.uses(reads, None, text_of(payload, "session_id"))  # the host gives a call of a tool no id
 
 
 def _reads(tool: object, given: Mapping[str, Any], response: object, place: Place) -> list[ToolRead]:
@@ -50,8 +42,8 @@ def _reads(tool: object, given: Mapping[str, Any], response: object, place: Plac
         partial = any(given.get(key) is not None for key in ("offset", "limit", "start_line", "end_line"))
         return [ToolRead("MemoryRead", found.kind, found.slug, found.path, partial=partial)]
     if tool == "activate_skill":
-        name = given.get("name")
-        return [ToolRead("SkillInvoke", "skill", name)] if isinstance(name, str) and name.strip() else []
+        name = name_of(given, "name")
+        return [ToolRead("SkillInvoke", "skill", name)] if name else []
     if isinstance(tool, str) and tool in place.config.tools:
         if isinstance(response, dict):
             response = response.get("llmContent")

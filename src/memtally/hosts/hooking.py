@@ -86,6 +86,8 @@ def _record(host: str, data: bytes) -> str | None:
     place = open_place(
         host, root, home, config_folder_of(host, home), counts, here if isinstance(here, str) else root
     )
+    if not os.path.exists(os.path.join(directory, "config.toml")) and _holds(root, home):
+        return None  # it would take the events of every project below it
     events_of = _events_of(host)
     if cut and (payload.get("tool_name") in place.config.tools or events_of({**payload, **_ANSWERED}, place)):
         payload = _answered(data)
@@ -155,6 +157,12 @@ def _root(payload: object) -> str | None:
     if not usable and not os.environ.get("MEMTALLY_WORKSPACE"):
         return None
     return find_root(None, start if usable and isinstance(start, str) else None)[0]
+
+
+def _holds(folder: str, home: str) -> bool:
+    """Whether a folder is the user's home folder, or above it."""
+    real = os.path.realpath(home)
+    return real == folder or real.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _begin_workspace(root: str) -> None:
