@@ -7,6 +7,7 @@ A call that both report counts once.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ except ImportError as error:
 __all__ = ["hooks"]
 
 _HOST = "claude-code"
+_MOST_PLACES = 64
 
 
 def hooks(workspace: str | os.PathLike[str] | None = None) -> dict[str, list[Any]]:
@@ -42,7 +44,12 @@ def hooks(workspace: str | os.PathLike[str] | None = None) -> dict[str, list[Any
     named = None if workspace is None else find_root(workspace)[0]
     home = os.path.expanduser("~")
     folder = config_folder_of(_HOST, home)
-    place = open_place(_HOST, named or find_root()[0], home, folder, _count_all, os.getcwd())
+
+    @functools.lru_cache(_MOST_PLACES)
+    def place_at(root: str, here: str) -> Place:
+        return open_place(_HOST, root, home, folder, _count_all, here)
+
+    place = place_at(named or find_root()[0], os.getcwd())
 
     async def record(payload: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
         with guarded("record", "claude_agent_sdk hook"):
@@ -52,17 +59,26 @@ def hooks(workspace: str | os.PathLike[str] | None = None) -> dict[str, list[Any
         return {}
 
     def _place(payload: dict[str, Any]) -> Place:
+        # what a command names is relative to Claude's folder, which need not be this process's
         here = payload.get("cwd")
-        root = named or find_root(None, here if isinstance(here, str) else None)[0]
-        return place if root == place.root else open_place(_HOST, root, home, folder, _count_all, str(here))
+        here = here if isinstance(here, str) and here else os.getcwd()
+        found = place_at(named or find_root(None, here)[0], here)
+        found.measured_files.clear()  # for hook processes, which end; here it would only grow
+        return found
 
-    matcher = "|".join(["Read", "Skill", *map(re.escape, sorted(place.config.tools))])
+    # which tools read records, the workspace says; where each call's folder names it, any tool may be one
+    matcher = None if named is None else _matcher(place)
     return {
         "PostToolUse": [HookMatcher(matcher=matcher, hooks=[record])],
         "UserPromptSubmit": [HookMatcher(hooks=[record])],
         "SubagentStart": [HookMatcher(hooks=[record])],
         "SubagentStop": [HookMatcher(hooks=[record])],
     }
+
+
+def _matcher(place: Place) -> str:
+    shell = ["Bash"] if place.config.shell_reads else []
+    return "|".join(["Read", "Skill", *shell, *map(re.escape, sorted(place.config.tools))])
 
 
 def _count_all(texts: Sequence[bytes]) -> tuple[list[int], str]:
