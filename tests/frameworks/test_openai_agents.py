@@ -383,11 +383,18 @@ def test_a_failure_below_a_function_of_the_applications_own(captured: Captured) 
 
 
 def test_hooks_of_ours_behind_ours_count_once(captured: Captured) -> None:
-    """A tool that two hooks of ours know is read once, by the first's mapping."""
-    second = MemtallyRunHooks({"read_note": ("decision", "name")})
-    hooks = MemtallyRunHooks({"read_note": ("memory", "name")}, then=second)
-    run([("read_note", {"name": "plan"})], tools=[read_note], hooks=hooks)
-    assert [event.records[0].key for event in captured.events] == [("memory", "plan")]
+    """A tool that two hooks of ours know is read once a call, by the first's mapping, also in equal calls at once."""
+
+    async def invoke(context: RunContextWrapper[Any], arguments: str) -> str:
+        await asyncio.sleep(0.01)
+        return "content"
+
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    tool = FunctionTool(name="read", description="d", params_json_schema=schema, on_invoke_tool=invoke)
+    second = MemtallyRunHooks({"read": ("decision", "name")})
+    hooks = MemtallyRunHooks({"read": ("memory", "name")}, then=second)
+    run([("read", {"name": "a"})] * 2, tools=[tool], hooks=hooks)
+    assert [event.records[0].key for event in captured.events] == [("memory", "a")] * 2
 
 
 def test_a_run_that_ends_before_its_call_leaves_nothing(captured: Captured) -> None:
