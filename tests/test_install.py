@@ -314,6 +314,13 @@ def test_from_the_command_line(run: Run, tmp_path: Path, workspace: Path) -> Non
     assert "installed already" in run("install", "claude-code").stderr
     assert "claude-code         installed (user), never ran here" in run("status").stdout
     assert not (workspace / ".memtally").exists()
+    (workspace / ".memtally").mkdir()
+    (workspace / ".memtally/config.toml").write_text(
+        'preset = "claude-code"\nshell_reads = true\n[tools]\na = { kind = "memory", argument = "b" }\n'
+    )
+    assert "renewed PostToolUse" in run("install", "claude-code").stderr
+    assert '"matcher": "Read|Skill|Bash|a"' in user.read_text()
+    (workspace / ".memtally/config.toml").unlink()
     local = run("install", "claude-code", "--local")
     assert (workspace / ".claude" / "settings.local.json").exists()
     assert "preset claude-code" in local.stderr

@@ -58,7 +58,7 @@ def install(host: str, scope: str | None, workspace: str | None, dry_run: bool) 
     """
     place = find_workspace(workspace)
     path = _path(host, scope, place)
-    change = plan_install(host, path, _tools(place))
+    change = plan_install(host, path, _tools(host, place))
     if _show(change, dry_run):
         return
     backup = change.carry_out() if change.needed else None
@@ -80,7 +80,7 @@ def install(host: str, scope: str | None, workspace: str | None, dry_run: bool) 
 def uninstall(host: str, scope: str | None, workspace: str | None, dry_run: bool) -> None:
     """Take memtally's hooks out of a host's settings, and nothing else. The log stays."""
     place = find_workspace(workspace)
-    change = plan_uninstall(host, _path(host, scope, place), _tools(place))
+    change = plan_uninstall(host, _path(host, scope, place), _tools(host, place))
     if _show(change, dry_run):
         return
     if change.needed:
@@ -94,9 +94,10 @@ def _path(host: str, scope: str | None, place: Workspace) -> str:
     return settings_path(host, scope or "user", str(place.root))
 
 
-def _tools(place: Workspace) -> list[str]:
-    """The tools that the workspace says read records."""
-    return list(place.config_if_readable().tools)
+def _tools(host: str, place: Workspace) -> list[str]:
+    """The tools that the workspace says read records, the shell among them where it does."""
+    config = place.config_if_readable()
+    return [*config.tools, *(["Bash"] if host == "claude-code" and config.shell_reads else [])]
 
 
 def _show(change: Change, dry_run: bool) -> bool:
