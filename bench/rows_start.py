@@ -75,7 +75,7 @@ def start_row(settings: Settings) -> Outcome:
 
 
 def _at_once(hook: list[str | Path], payload: Path, folder: Path) -> float:
-    """What one of many hooks takes that start together, in milliseconds: all of their time by their number."""
+    """What one of many hooks takes that start together, in milliseconds: their time by their number."""
     begun = time.perf_counter()
     with ThreadPoolExecutor(PARALLEL) as pool:
         list(pool.map(lambda _: run(hook, stdin=payload, home=folder), range(PARALLEL)))

@@ -471,6 +471,27 @@ def test_a_workspace_is_begun_where_a_host_first_reads(
     assert build_report(workspace=workspace).coverage.inventory_state == "complete"
 
 
+def test_the_home_folder_becomes_no_workspace_by_itself(
+    home: Path, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """A host that is started at home begins no workspace there, which would take the events of all below it."""
+    loaded = payload(home, "InstructionsLoaded", file_path=str(write(home / ".claude/CLAUDE.md", "x")))
+    for folder in (home, home.parent, Path("/")):
+        record({**loaded, "cwd": str(folder)})
+        assert not (folder / ".memtally").exists()
+    write(home / ".memtally/config.toml", 'preset = "claude-code"\n')  # who wants it says so
+    record(loaded)
+    assert (home / ".memtally/usage.jsonl").exists()
+
+
+def test_names_are_in_their_normal_form(ws: Path, lines: Callable[[], list[dict[str, Any]]]) -> None:
+    """A name in another form of Unicode is the same record; one that is a whole text is none."""
+    for number, name in enumerate(["cafe\u0301", "caf\u00e9", "x" * 1001, "y" * 1000]):
+        made = {"tool_name": "Skill", "tool_input": {"skill": name}, "tool_response": {"success": True}}
+        record(payload(ws, "PostToolUse", **made, tool_use_id=f"toolu_{number:024d}"))
+    assert [line["records"][0]["slug"] for line in lines()] == ["caf\u00e9", "caf\u00e9", "y" * 1000]
+
+
 def test_the_project_of_the_session_goes_before_the_folder_it_is_in(
     ws: Path, tmp_path: Path, lines: Callable[[], list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
