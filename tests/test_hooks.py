@@ -381,6 +381,7 @@ def test_a_subagents_transcript_says_what_it_started_with(
                 line(2, skills),
                 line(3, nested),
                 line(4, instructions, rendered=None),
+                line(5, instructions, uuid="[trimmed]"),
             ]
         ),
     )

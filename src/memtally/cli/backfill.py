@@ -51,7 +51,7 @@ def import_(
     sessions = Sessions(host, place, config, whole=bool(paths))
     total = sum(os.path.getsize(file) for file in files)
     with click.progressbar(
-        length=total, label=f"{len(files)} files", file=sys.stderr, hidden=not sys.stderr.isatty()
+        length=total, label=_number(len(files), "file"), file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as bar:
         work.read(files, sessions.resolve, bar.update)
     for line in _said(work.result, dry_run=dry_run):
