@@ -469,6 +469,21 @@ def test_a_live_hook_goes_before_an_import(run: Process, workspace: Path, histor
     assert resident(workspace) == {"instructions/CLAUDE.md": 1}
 
 
+def test_a_session_that_goes_on(run: Process, workspace: Path, history: Path) -> None:
+    """What a session adds after an import is found by the next, also what has no id in common with a hook."""
+    made = Transcript(str(workspace))
+    made.placed(type="skill_listing", content="- a: b")
+    made.typed("deploy")
+    made.write(history / "-ws" / "s.jsonl")
+    run("import", "claude-code")
+    made.placed(type="skill_listing", content="- a: b")
+    made.typed("deploy")
+    made.write(history / "-ws" / "s.jsonl")
+    assert run("import", "claude-code").stderr.startswith("imported 1 use and 1 exposure")
+    assert uses(workspace) == {"skill/deploy": {"WorkflowInvoke": 2}}
+    assert resident(workspace) == {"skill/a": 2}
+
+
 def test_only_sessions_of_this_workspace(
     run: Process, workspace: Path, history: Path, tmp_path: Path
 ) -> None:
@@ -494,7 +509,7 @@ def test_since_and_dry_run(run: Process, workspace: Path, history: Path) -> None
     for number in range(90):
         made.call("Read", {"file_path": str(workspace / "CLAUDE.md")}, toolu(number))
     made.write(history / "-ws" / "s.jsonl")
-    dry = run("import", "claude-code", "--dry-run", "--since", "2026-08-20T02:01:00Z")
+    dry = run("import", "claude-code", "--dry-run", "--since", "2026-08-20T02:01:01Z")
     assert dry.stderr.startswith("would import 60 uses")
     assert "30 events before --since" in dry.stderr
     assert not (workspace / ".memtally").exists()
