@@ -255,6 +255,7 @@ def test_uses_of_every_kind(run: Process, workspace: Path, history: Path) -> Non
     made.call("Read", {**read, "limit": 1}, toolu(2), toolUseResult=part)
     made.call("Read", read, toolu(3), "File does not exist", result_fields={"is_error": True})
     made.call("Read", read, toolu(4), "File unchanged since last read. Look above.")
+    made.call("Read", read, toolu(10), [{"type": "text", "text": "File unchanged since last read."}])
     made.call("Read", read, toolu(5), "<system>x", toolUseResult={"type": "file_unchanged"})
     made.call("Grep", {"pattern": "x", "path": str(workspace / "CLAUDE.md")}, toolu(6))
     made.call("Skill", {"skill": "pdf"}, toolu(7), toolUseResult={"success": True, "commandName": "pdf"})
@@ -727,6 +728,33 @@ def test_rollouts(run: Process, workspace: Path, tmp_path: Path) -> None:
     path.write_text(rollout(workspace, *shell(7, "cat AGENTS.md", "x"), session="s2"))
     assert "1 event left out: a live hook" in run("import", "codex").stderr
     assert uses(workspace)["instructions/AGENTS.md"] == {"ShellRead": 2}
+
+
+def test_one_call_reads_a_record_once(run: Process, workspace: Path, tmp_path: Path) -> None:
+    """A script that shows a file whole and in part has read it once, and whole, in either order."""
+    path = tmp_path / "home/.codex/sessions/rollout-2.jsonl"
+    path.parent.mkdir(parents=True)
+    items: list[dict[str, Any]] = []
+    for number, commands in enumerate(
+        [("cat a/AGENTS.md", "head a/AGENTS.md"), ("head b/AGENTS.md", "cat b/AGENTS.md")]
+    ):
+        own = f"call_{number:024d}"
+        script = "".join(f'tools.exec_command({{cmd: "{command}"}});' for command in commands)
+        items += [
+            {"type": "custom_tool_call", "name": "exec", "call_id": own, "input": script},
+            {
+                "type": "custom_tool_call_output",
+                "call_id": own,
+                "output": [{"type": "input_text", "text": "text"}],
+            },
+        ]
+    path.write_text(rollout(workspace, *items))
+    run("import", "codex")
+    found = {
+        r["slug"]: r.get("partial", False) for line in imported(workspace, "codex") for r in line["records"]
+    }
+    assert found == {"a/AGENTS.md": False, "b/AGENTS.md": False}
+    assert len(imported(workspace, "codex")) == 2
 
 
 def test_wrong_use_is_one_line(run: Process, workspace: Path, tmp_path: Path) -> None:
