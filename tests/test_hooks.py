@@ -780,6 +780,18 @@ def test_without_a_vocabulary_it_is_not_tried_again_and_again(
     assert len(started) == 1
 
 
+def test_a_very_large_file_stays_an_estimate(ws: Path, lines: Callable[[], list[dict[str, Any]]]) -> None:
+    """Of a file that is looked at in part no count is kept, so that no estimate passes for one."""
+    from memtally.hosts.counting import count_wanted
+
+    path = write(ws / "CLAUDE.md", "some words\n" * 120_000)
+    assert count_wanted(str(ws / ".memtally"), [str(path)]) == (0, "o200k_base")
+    record(read_of(ws, path))
+    [line] = lines()
+    assert (line["tokenizer"], line["records"][0]["file_bytes"]) == ("script-estimate", 1_320_000)
+    assert not (ws / ".memtally/cache/tokens-wanted").exists()
+
+
 def test_counting_by_hand(ws: Path, run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """tokens count counts the inventory once, and has nothing to do the second time."""
     write(ws / "CLAUDE.md", "one")
