@@ -86,7 +86,7 @@ def _record(host: str, data: bytes) -> str | None:
     place = open_place(
         host, root, home, config_folder_of(host, home), counts, here if isinstance(here, str) else root
     )
-    if not os.path.exists(os.path.join(directory, "config.toml")) and _holds(root, home):
+    if not os.path.exists(os.path.join(directory, "config.toml")) and _is_above_all(root, home):
         return None  # it would take the events of every project below it
     events_of = _events_of(host)
     if cut and (payload.get("tool_name") in place.config.tools or events_of({**payload, **_ANSWERED}, place)):
@@ -159,10 +159,9 @@ def _root(payload: object) -> str | None:
     return find_root(None, start if usable and isinstance(start, str) else None)[0]
 
 
-def _holds(folder: str, home: str) -> bool:
-    """Whether a folder is the user's home folder, or above it."""
-    real = os.path.realpath(home)
-    return real == folder or real.startswith(folder.rstrip(os.sep) + os.sep)
+def _is_above_all(folder: str, home: str) -> bool:
+    """Whether a folder is the user's home folder, or the root of the file system."""
+    return folder in (os.path.realpath(home), os.path.dirname(folder))
 
 
 def _begin_workspace(root: str) -> None:
