@@ -81,7 +81,7 @@ def test_what_was_there_stays_and_comes_back(settings: Path, before: str) -> Non
         [group] = new["hooks"][event][len(others) :]
         assert group["hooks"] == [OURS]
     assert new["hooks"]["PostToolUse"][-1]["matcher"] == "Read|Skill"
-    assert installed_in("claude-code", str(settings)) == EVENTS
+    assert installed_in("claude-code", str(settings)) == dict.fromkeys(EVENTS, OURS["command"])
     # every character of the old text is there, in its order
     rest = iter(after)
     assert all(
@@ -168,6 +168,19 @@ def test_an_old_path_and_old_tools_are_renewed(settings: Path, monkeypatch: pyte
     assert hooks["PostToolUse"][0]["matcher"] == "Read|Skill|mcp__a__get|mcp__n__read\\.note"
 
 
+def test_the_backup_is_of_the_file_without_us(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a renewal, too, uninstalling gives the very bytes back that were there before the first time."""
+    before = b'{ "model":"opus" , "x":[1,\n2] }'
+    settings.write_bytes(before)
+    monkeypatch.setattr(installing, "hook_command", lambda host: f"/old/bin/memtally hook {host}")
+    plan_install("claude-code", str(settings), []).carry_out()
+    monkeypatch.undo()
+    assert plan_install("claude-code", str(settings), []).carry_out() is None
+    assert Path(f"{settings}.before-memtally").read_bytes() == before
+    plan_uninstall("claude-code", str(settings), []).carry_out()
+    assert settings.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("before", "said"),
     [
@@ -240,7 +253,7 @@ def test_the_other_hosts(settings: Path) -> None:
     hooks = json.loads(settings.read_text())["hooks"]
     assert hooks["AfterTool"][0]["matcher"] == "read_file|activate_skill"
     plan_uninstall("gemini-cli", str(settings), []).carry_out()
-    assert installed_in("codex", str(settings)) == ["PostToolUse"]
+    assert list(installed_in("codex", str(settings))) == ["PostToolUse"]
 
 
 json_values = st.recursive(
@@ -325,6 +338,17 @@ def test_from_the_command_line(run: Run, tmp_path: Path, workspace: Path) -> Non
     assert (workspace / ".claude" / "settings.local.json").exists()
     assert "preset claude-code" in local.stderr
     assert "path of this machine" in run("install", "claude-code", "--project").stderr
+    user.write_text(
+        user.read_text().replace(hook_command("claude-code"), "/old/bin/memtally hook claude-code")
+    )
+    second = run("install", "claude-code", "--project")
+    assert (second.returncode, second.stderr.count("\n")) == (2, 1)
+    assert "would count twice" in second.stderr
+    said = run("status").stdout
+    assert "runs hooks of two installations" in said
+    assert "/old/bin/memtally is gone: nothing is recorded" in said
+    assert "renewed PostToolUse" in run("install", "claude-code").stderr
+    assert "two installations" not in run("status").stdout
     assert "removed" in run("uninstall", "claude-code").stderr
     assert "not installed" in run("uninstall", "claude-code").stderr
     refused = run("install", "codex", "--local")

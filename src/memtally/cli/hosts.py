@@ -15,7 +15,15 @@ from memtally.cli.output import note
 from memtally.config import write_config
 from memtally.errors import MemtallyError
 from memtally.hosts.hooking import HOSTS
-from memtally.hosts.installing import Change, plan_install, plan_uninstall, settings_path
+from memtally.hosts.installing import (
+    SCOPES,
+    Change,
+    hook_command,
+    installed_in,
+    plan_install,
+    plan_uninstall,
+    settings_path,
+)
 from memtally.report._text import one_line
 from memtally.workspace import Workspace, find_workspace
 
@@ -58,6 +66,7 @@ def install(host: str, scope: str | None, workspace: str | None, dry_run: bool) 
     """
     place = find_workspace(workspace)
     path = _path(host, scope, place)
+    _refuse_a_second_one(host, path, place)
     change = plan_install(host, path, _tools(host, place))
     if _show(change, dry_run):
         return
@@ -86,6 +95,20 @@ def uninstall(host: str, scope: str | None, workspace: str | None, dry_run: bool
     if change.needed:
         change.carry_out()
     note(f"{change.path}: {change.said}")
+
+
+def _refuse_a_second_one(host: str, path: str, place: Workspace) -> None:
+    """Of two hooks with one command the host runs one; of two with different ones both, and all that they
+    record without an id of the host's would count twice.
+    """
+    for scope in SCOPES[host]:
+        other = settings_path(host, scope, str(place.root))
+        for command in set(installed_in(host, other).values()) - {hook_command(host)}:
+            if other != path:
+                raise MemtallyError(
+                    f"{other}: has a hook of memtally's already, by another path ({command}): what is placed "
+                    f"would count twice; run memtally uninstall {host} --{scope} first"
+                )
 
 
 def _path(host: str, scope: str | None, place: Workspace) -> str:

@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import re
+import shlex
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +20,7 @@ from memtally.cli.options import json_option, no_color_option, workspace_option
 from memtally.context import disabled, sdk_disabled
 from memtally.errors import ConfigError, InvalidValueError, LogReadError, MemtallyError
 from memtally.hosts.hooking import HOSTS
-from memtally.hosts.installing import installed_in, settings_path
+from memtally.hosts.installing import SCOPES, installed_in, settings_path
 from memtally.ledger.decode import decode_line
 from memtally.ledger.layout import within
 from memtally.report import Coverage
@@ -132,15 +133,25 @@ def _hooks(place: Workspace) -> dict[str, Any]:
     said = {}
     for host in HOSTS:
         scopes = [
-            scope
-            for scope in ("user", "project", *(["local"] if host == "claude-code" else []))
-            if installed_in(host, settings_path(host, scope, str(place.root)))
+            scope for scope in SCOPES[host] if installed_in(host, settings_path(host, scope, str(place.root)))
         ]
         last = _last_by_hook(place, host)
         if scopes or last:
             installed = f"installed ({', '.join(scopes)})" if scopes else "NOT installed any more"
             said[host] = f"{installed}, {f'last event {last}' if last else 'never ran here'}"
     return said
+
+
+def _commands_of_hooks(place: Workspace) -> dict[str, set[str]]:
+    """The different commands by which each host runs a hook here."""
+    return {
+        host: {
+            command
+            for scope in SCOPES[host]
+            for command in installed_in(host, settings_path(host, scope, str(place.root))).values()
+        }
+        for host in HOSTS
+    }
 
 
 def _last_by_hook(place: Workspace, host: str) -> str:
@@ -237,6 +248,13 @@ def _warnings(place: Workspace, coverage: Coverage | MemtallyError) -> dict[str,
     found = {}
     if isinstance(coverage, Coverage) and (coverage.damaged_lines or coverage.conflicting_events):
         found["log"] = "some lines are damaged or contradict others; memtally log verify says which"
+    for host, commands in _commands_of_hooks(place).items():
+        if len(commands) > 1:
+            found[host] = "runs hooks of two installations: what is placed counts twice; uninstall one"
+        for command in sorted(commands):
+            program = shlex.split(command)[0] if os.name != "nt" and command.count("'") % 2 == 0 else ""
+            if os.path.isabs(program) and not os.path.exists(program):
+                found[f"{host} hook"] = f"{program} is gone: nothing is recorded; run memtally install {host}"
     if disabled():
         found["disabled"] = "MEMTALLY_DISABLED is set: nothing is recorded"
     if os.environ.get("OTEL_LOGS_EXPORTER") and "memtally" in os.environ["OTEL_LOGS_EXPORTER"]:

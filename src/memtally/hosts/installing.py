@@ -16,12 +16,27 @@ from memtally.errors import MemtallyError
 from memtally.hosts._json_edit import Document, JsonError
 from memtally.hosts.hooking import config_folder_of
 
-__all__ = ["Change", "hook_command", "installed_in", "plan_install", "plan_uninstall", "settings_path"]
+__all__ = [
+    "SCOPES",
+    "Change",
+    "hook_command",
+    "installed_in",
+    "plan_install",
+    "plan_uninstall",
+    "settings_path",
+]
 
 _MOST_BYTES = 16 * 1_048_576
 _BACKUP = ".before-memtally"
 
 _FILES = {"claude-code": "settings.json", "codex": "hooks.json", "gemini-cli": "settings.json"}
+SCOPES = {
+    "claude-code": ("user", "project", "local"),
+    "codex": ("user", "project"),
+    "gemini-cli": ("user", "project"),
+}
+"""Whose settings a hook may stand in: the user's, those that come with a project, this clone's own."""
+
 _FOLDERS = {"claude-code": ".claude", "codex": ".codex", "gemini-cli": ".gemini"}
 
 _EVENTS: dict[str, tuple[tuple[str, str | None], ...]] = {
@@ -133,10 +148,11 @@ def plan_install(host: str, path: str, tools: list[str]) -> Change:
     ``tools``: further tools that read records. Raises ``MemtallyError`` for a file that is not understood.
     """
     path, before, text = _read(path)
+    first = _clean(host, path, text) == text  # the backup is of the file without any hook of ours
     text, done = _installed(host, path, text, tools)
     _check(path, host, before, text)
-    after = text.encode("utf-8", "surrogatepass")
-    return Change(path, before, after if done else before, ", ".join(done) or "installed already")
+    after = text.encode("utf-8", "surrogatepass") if done else before
+    return Change(path, before, after, ", ".join(done) or "installed already", keeps_backup=first)
 
 
 def _installed(host: str, path: str, text: str, tools: list[str]) -> tuple[str, list[str]]:
@@ -203,7 +219,8 @@ def _kept_before(host: str, path: str, text: str, tools: list[str]) -> bytes | N
     try:
         kept = read_small(path + _BACKUP, _MOST_BYTES)
         said = kept.decode("utf-8", "surrogatepass")
-        return kept if _installed(host, path, said, tools)[0] == text else None
+        pristine = _clean(host, path, said) == said
+        return kept if pristine and _installed(host, path, said, tools)[0] == text else None
     except (OSError, UnicodeDecodeError, MemtallyError):
         return None
 
@@ -239,22 +256,22 @@ def _first_removal(host: str, document: Document) -> str | None:
     return None
 
 
-def installed_in(host: str, path: str) -> list[str]:
-    """The events for which a settings file has hooks of ours; none where it cannot be understood."""
+def installed_in(host: str, path: str) -> dict[str, str]:
+    """The events for which a settings file has hooks of ours, and their commands; none where it cannot be
+    understood.
+    """
     try:
         _, _, text = _read(path)
-        value = _parse(path, text).root.value
+        hooks = _parse(path, text).root.value.get("hooks")
     except MemtallyError:
-        return []
-    hooks = value.get("hooks")
-    return [
-        event
+        return {}
+    return {
+        event: entry["command"]
         for event, groups in (hooks.items() if isinstance(hooks, dict) else ())
         for group in (groups if isinstance(groups, list) else ())
-        if isinstance(group, dict)
-        and isinstance(group.get("hooks"), list)
-        and any(_is_ours(host, entry) for entry in group["hooks"])
-    ]
+        for entry in (group.get("hooks") or () if isinstance(group, dict) else ())
+        if _is_ours(host, entry)
+    }
 
 
 def _read(path: str) -> tuple[str, bytes | None, str]:
