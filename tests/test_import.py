@@ -470,6 +470,17 @@ def test_a_live_hook_goes_before_an_import(run: Process, workspace: Path, histor
     assert resident(workspace) == {"instructions/CLAUDE.md": 1}
 
 
+def test_a_mention_that_shows_a_part(run: Process, workspace: Path, history: Path) -> None:
+    """Of a mentioned file that is shown in part the size is unknown."""
+    made = Transcript(str(workspace))
+    shown = {"content": "ab", "numLines": 1, "startLine": 1, "totalLines": 9}
+    made.placed(type="file", filename=str(workspace / "AGENTS.md"), content={"type": "text", "file": shown})
+    made.write(history / "-ws" / "s.jsonl")
+    run("import", "claude-code")
+    [record] = imported(workspace)[0]["records"]
+    assert (record["slug"], record["file_bytes"]) == ("AGENTS.md", None)
+
+
 def test_a_session_that_goes_on(run: Process, workspace: Path, history: Path) -> None:
     """What a session adds after an import is found by the next, also what has no id in common with a hook."""
     made = Transcript(str(workspace))
