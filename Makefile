@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-frameworks fuzz soak bench bench-growth bench-peers lint format clean
+.PHONY: help demo test test-oldest test-frameworks test-page fuzz soak bench bench-growth bench-peers lint format clean
 
 FUZZ_SECONDS ?= 600
 SOAK ?= 10
@@ -16,7 +16,7 @@ demo: $(VENV)/.installed-core  ## run the whole path on a sample workspace and p
 	@$(BIN)/memtally demo
 
 test: $(VENV)/.installed-test  ## run every test
-	$(BIN)/python -m pytest --ignore tests/frameworks
+	$(BIN)/python -m pytest --ignore tests/frameworks --ignore tests/page
 
 test-oldest: .venv-oldest/.installed  ## run the tests that touch OpenTelemetry with the oldest supported releases
 	.venv-oldest/bin/python -m pytest tests/test_pipeline.py tests/test_decorators.py tests/test_context.py tests/test_example.py
@@ -24,6 +24,9 @@ test-oldest: .venv-oldest/.installed  ## run the tests that touch OpenTelemetry 
 test-frameworks: .venv-frameworks/.installed .venv-adk/.installed  ## run the tests of the frameworks, each with the real package
 	.venv-frameworks/bin/python -m pytest tests/frameworks --ignore tests/frameworks/test_adk.py
 	.venv-adk/bin/python -m pytest tests/frameworks/test_adk.py
+
+test-page: .venv-page/.installed  ## run the tests of the page in a real browser; pictures of it in tests/page/pictures
+	.venv-page/bin/python -m pytest tests/page
 
 fuzz: $(VENV)/.installed-fuzz  ## look for bytes that break the reader, for FUZZ_SECONDS (600)
 	$(BIN)/python fuzz/run.py $(FUZZ_SECONDS)
@@ -52,7 +55,7 @@ format: $(VENV)/.installed-dev  ## mend the style
 	$(BIN)/ruff format src exporters tests examples fuzz bench
 
 clean:  ## remove the environments and caches
-	rm -rf $(VENV) .venv-oldest .venv-frameworks .venv-adk .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-oldest .venv-frameworks .venv-adk .venv-page .venv-bench tests/page/node_modules tests/page/pictures .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -60,7 +63,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed-core: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[tokens]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[tokens,view]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
@@ -96,6 +99,13 @@ $(VENV)/.installed-fuzz: $(VENV)/.installed-test
 .venv-adk/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-adk
 	.venv-adk/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-core,adk]'
+	@touch $@
+
+.venv-page/.installed: pyproject.toml tests/page/package-lock.json
+	tests/page/install-chromium
+	cd tests/page && npm ci --silent --no-audit --no-fund --ignore-scripts
+	$(PYTHON) -m venv .venv-page
+	.venv-page/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-page]'
 	@touch $@
 
 .venv-oldest/.installed: pyproject.toml

@@ -25,6 +25,7 @@ _COMMANDS = {
     "init": ("memtally.cli.setup", "write .memtally/config.toml with a preset"),
     "install": ("memtally.cli.hosts", "have an agent host record, by its hooks"),
     "log": ("memtally.cli.logs", "watch, check and seal the usage log"),
+    "open": ("memtally.cli.reporting", "the report as a page in the browser"),
     "mcp": ("memtally.cli.mcp", "the figures as tools for agents (MCP)"),
     "report": ("memtally.cli.reporting", "the figures per record"),
     "review": ("memtally.cli.reporting", "ranked evidence for tidying"),
@@ -45,7 +46,7 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(_COMMANDS[cmd_name][0])
-        command = getattr(module, f"{cmd_name}_" if cmd_name == "import" else cmd_name)
+        command = getattr(module, f"{cmd_name}_" if cmd_name in ("import", "open") else cmd_name)
         assert isinstance(command, click.Command)
         return command
 

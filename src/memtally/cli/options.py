@@ -11,6 +11,7 @@ import click
 
 from memtally.ledger.decode import parse_time
 from memtally.report.build import moment
+from memtally.report.formats import FORMATS
 
 __all__ = [
     "format_options",
@@ -67,7 +68,7 @@ format_options = _all(
     click.option(
         "--format",
         "format_name",
-        type=click.Choice(["table", "json", "csv", "markdown"]),
+        type=click.Choice(FORMATS),
         default="table",
         show_default=True,
         help="Form of the output.",

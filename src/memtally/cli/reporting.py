@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
+import webbrowser
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +20,7 @@ from memtally.cli.options import (
     source_options,
     zone_of,
 )
-from memtally.cli.output import columns, emit
+from memtally.cli.output import columns, emit, note
 from memtally.errors import InvalidValueError
 from memtally.events import normal_slug
 from memtally.report import UsageReport
@@ -25,7 +30,7 @@ from memtally.report.sharing import available_processes
 from memtally.report.tally import Filters
 from memtally.report.timeline import days_of
 
-__all__ = ["report", "report_text", "review", "review_text", "show", "show_text"]
+__all__ = ["open_", "report", "report_text", "review", "review_text", "show", "show_text"]
 
 _SHOWN_BY_DEFAULT = 50
 
@@ -76,6 +81,29 @@ def show(record: str, **given: Any) -> None:
     emit(show_text(record, given), given["output"], given["logs"])
 
 
+@click.command("open")
+@source_options
+@period_options
+@click.option(
+    "--kind", "kinds", multiple=True, metavar="KIND", help="Only records of this kind; may be repeated."
+)
+@click.option("--source", "sources", multiple=True, metavar="SOURCE", help="Only events by this route.")
+def open_(**given: Any) -> None:
+    """Write the report as a page into a temporary file, and open it in the browser.
+
+    The page is one file that loads nothing and sends nothing. Its path is printed.
+    """
+    nothing = {"format_name": "html", "as_json": False, "output": None, "limit": None, "max_chars": 0}
+    text = report_text(given | nothing | {"no_checkpoint": True})
+    descriptor, path = tempfile.mkstemp(prefix="memtally-", suffix=".html")  # for its owner only
+    with open(descriptor, "w", encoding="utf-8", newline="") as stream:
+        stream.write(text)
+    click.echo(path)
+    sys.stdout.flush()
+    if not webbrowser.open(Path(path).as_uri()):
+        note("no browser was found; open the file above in one")
+
+
 # -- what the commands say, also to others ---------------------------------------------------------------
 
 
@@ -110,14 +138,15 @@ def show_text(record: str, given: dict[str, Any]) -> str:
             sessions=True,
             now=now,
             processes=available_processes(),
-            checkpoint=not given["no_checkpoint"],
+            history=options.zone,
         )
+        options = replace(options, title="" if source.place is None else source.place.root.name)
         usage = made.get(*key)
         if usage is None:
             raise InvalidValueError(
                 "record", record, "neither in the log nor in the inventory", "see memtally report --all"
             )
-        days = days_of(source, key, filters, options.zone)
+        days = days_of(made, *key)
     text: str = module.show(usage, days, made, options)
     return text
 
@@ -125,6 +154,8 @@ def show_text(record: str, given: dict[str, Any]) -> str:
 def _format(given: dict[str, Any]) -> str:
     if given["as_json"] and given["format_name"] not in ("table", "json"):
         raise click.UsageError(f"--json and --format {given['format_name']} exclude each other; give one")
+    if given["format_name"] == "html" and given["output"] is None and sys.stdout.isatty():
+        raise click.UsageError("a page is for a browser; give --output FILE, or use memtally open")
     return "json" if given["as_json"] else str(given["format_name"])
 
 
@@ -140,7 +171,9 @@ def _build(
             now=now,
             processes=available_processes(),
             checkpoint=not given["no_checkpoint"],
+            history=options.zone if _format(given) == "html" else None,
         )
+        options = replace(options, title="" if source.place is None else source.place.root.name)
         return made, options
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from memtally.config import Config
 from memtally.errors import InvalidValueError
@@ -13,6 +13,7 @@ from memtally.inventory import Inventory, InventoryRecord, scan
 from memtally.ledger.decode import MAX_TIME, MIN_TIME
 from memtally.ledger.reader import OpenLogs, ReadCounts, open_logs, open_segments
 from memtally.report.bulk import count, whole
+from memtally.report.calendar import Calendar
 from memtally.report.model import Coverage, InventoryState, LogState, RecordUsage, SourceCoverage, UsageReport
 from memtally.report.resuming import count_on
 from memtally.report.sessions import SessionCounts, count_sessions
@@ -37,6 +38,7 @@ def build_report(
     now: datetime | None = None,
     processes: int = 1,
     checkpoint: bool = True,
+    history: tzinfo | None = None,
 ) -> UsageReport:
     """The figures per record, from a workspace's usage log or from explicit ``logs``.
 
@@ -46,6 +48,7 @@ def build_report(
     ``processes``: how many may share the work on a large log; others than this one are forked, unless this
     one has several threads. ``checkpoint``: whether what was counted is kept in ``.memtally/cache/``, so that
     the next report of the workspace's own log counts only what is new; the figures are the same.
+    ``history``: also count the events of each record by day of this zone, over the whole log.
 
     Explicit logs are joined with the inventory of an explicit ``workspace`` only. A workspace without a
     log gives an empty report whose coverage says so. Raises ``LogReadError`` for an explicit log that is
@@ -59,7 +62,13 @@ def build_report(
     )
     with open_source(workspace, logs) as source:
         return report_of(
-            source, filters, sessions=sessions, now=now, processes=processes, checkpoint=checkpoint
+            source,
+            filters,
+            sessions=sessions,
+            now=now,
+            processes=processes,
+            checkpoint=checkpoint,
+            history=history,
         )
 
 
@@ -72,15 +81,18 @@ def report_of(
     join: bool = True,
     processes: int = 1,
     checkpoint: bool = True,
+    history: tzinfo | None = None,
 ) -> UsageReport:
     """The report over an open source; see ``build_report``. ``join=False``: without the inventory."""
     moment_now = _aware(now) if now is not None else datetime.now(UTC)
     config = source.config
+    calendar = None if history is None else Calendar(history)
 
     def make() -> Tally:
-        return Tally(now=microseconds(moment_now), aliases=config.aliases, period=filters)
+        return Tally(now=microseconds(moment_now), aliases=config.aliases, period=filters, calendar=calendar)
 
-    if source.place is not None and source.own and checkpoint:
+    # a checkpoint holds no days: they are of one zone
+    if source.place is not None and source.own and checkpoint and calendar is None:
         path, root = str(source.place.checkpoint_path), str(source.place.root)
         survey = count_on(source.logs, make, path, root, processes)
     else:
@@ -109,6 +121,7 @@ def report_of(
         generated_at=moment_now,
         limited=filters.sources is not None,
         aliases=config.aliases,
+        history=None if calendar is None else survey.tally.history(filters.kinds, filters.sources),
     )
 
 

@@ -9,6 +9,7 @@ met, and ``report.repeats`` compares them.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from memtally.ledger.bulk import (
@@ -21,6 +22,7 @@ from memtally.ledger.bulk import (
 )
 from memtally.ledger.decode import SizedTail, decode_tails, shape_of
 from memtally.ledger.reader import ReadCounts, read_events
+from memtally.report.calendar import Calendar
 from memtally.report.fresh import FreshTails
 from memtally.report.shapes import Shape, count_shapes
 from memtally.report.tally import Tally, stamp_of
@@ -128,7 +130,9 @@ class PieceCounter:
         """Decode the tails that are not known yet; the lines in which there is none."""
         unknown = self._cut_unknown(found)
         new = set(map(found.tail, unknown)).difference(self._shapes)
-        if 2 * len(new) > len(found.lines) > _FEW and not (self._pause or self.tally.aliases):
+        if 2 * len(new) > len(found.lines) > _FEW and not (
+            self._pause or self.tally.aliases or self.tally.calendar
+        ):
             self._pause = _PAUSE
             self._fresh.look_up(found)
             unknown = self._cut_unknown(found)
@@ -188,9 +192,25 @@ class PieceCounter:
             for index, meaning in enumerate(found.meanings):
                 (sized if type(meaning) is SizedTail else shaped).append(index)
             apart = self._fresh.add(found, sized) | (count_shapes(found, shaped) if shaped else set())
+        elif self.tally.calendar is not None:
+            for lines in _days_of(found.times, self.tally.calendar):
+                apart |= count_shapes(found, lines)
+                for shape in {found.meanings[line] for line in lines}:
+                    shape.put_into(self.tally)
         elif found.ids:
             apart = count_shapes(found)
         met = self._met
         if apart:
             met = {middle for index, middle in enumerate(found.middles) if index not in apart}
         self.tally.sessions.update(filter(None, map(self._middles.__getitem__, met)))
+
+
+def _days_of(times: list[bytes], calendar: Calendar) -> Iterator[list[int]]:
+    """The lines of each day among some in the order of their times; a day may come in several parts."""
+    start = 0
+    while start < len(times):
+        day = calendar.day(times[start][TIME_AT].decode())
+        end = calendar.end(day)
+        stop = bisect_left(times, time_entry(end), start) if end else start + 1
+        yield list(range(start, stop))
+        start = stop

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from memtally.events import normal_slug
 
 __all__ = [
     "Coverage",
+    "History",
     "InventoryState",
     "LogState",
     "RecordUsage",
     "Review",
     "ReviewItem",
+    "Route",
     "SourceCoverage",
     "UsageReport",
 ]
@@ -62,6 +64,18 @@ class RecordUsage:
     def name(self) -> str:
         """``kind/slug``."""
         return f"{self.kind}/{self.slug}"
+
+
+class Route(NamedTuple):
+    """By which route a record came into a context: the kind of event, its source, whether for maintenance."""
+
+    event: str
+    source: str
+    maintenance: bool
+
+
+History = Mapping[tuple[str, str], Mapping[str, Mapping[Route, int]]]
+"""Of each record the events by day (``YYYY-MM-DD``, in order; ``undated`` last) and route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +138,8 @@ class UsageReport:
     """Whether uses by some sources were left out, so that nothing can be called unused."""
     aliases: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """Older names of records, by which they can be asked for too."""
+    history: History | None = None
+    """The events by day, where ``build_report(history=)`` asked for them."""
 
     def __getitem__(self, key: tuple[str, str]) -> RecordUsage:
         kind, slug = self.aliases.get((key[0], normal_slug(key[1])), (key[0], normal_slug(key[1])))

@@ -29,7 +29,7 @@ class Shape:
         self.first = self.last = self.last_id = self.tail = b""
 
     def put_into(self, tally: Tally) -> None:
-        """Add what was counted to a tally."""
+        """Add what was counted to a tally, and begin anew."""
         if not self.events:
             return
         if self.sized:
@@ -40,6 +40,8 @@ class Shape:
             )
         first, last, last_id = self.first[TIME_AT], self.last[TIME_AT], self.last_id[ID_AT]
         tally.add_all(self.event, self.events, first.decode(), last.decode(), last_id.decode())
+        self.events = 0
+        self.first = self.last = self.last_id = self.tail = b""
 
 
 def count_shapes(found: Columns, indexes: list[int] | None = None) -> set[int]:

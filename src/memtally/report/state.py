@@ -8,7 +8,7 @@ import msgspec
 
 from memtally.ledger.reader import ReadCounts
 from memtally.report.survey import Piece, Survey
-from memtally.report.tally import Cell, CellKey, Span, Tally
+from memtally.report.tally import Cell, CellKey, DayKey, Span, Tally
 
 __all__ = ["SurveyState", "state_of", "survey_from"]
 
@@ -27,6 +27,7 @@ class SurveyState(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     skewed: int
     skewed_from: str
     undated: int
+    days: dict[DayKey, int]
     counts: ReadCounts
     pieces: list[Piece]
     runs: list[bytes]
@@ -48,6 +49,7 @@ def state_of(survey: Survey) -> SurveyState:
         tally.skewed,
         tally.skewed_from,
         tally.undated,
+        tally.days,
         survey.counts,
         survey.pieces,
         survey.runs,
@@ -70,6 +72,7 @@ def survey_from(state: SurveyState, tally: Tally) -> Survey:
             skewed=state.skewed,
             skewed_from=state.skewed_from,
             undated=state.undated,
+            days=state.days,
         )
     )
     survey.counts, survey.pieces, survey.runs = state.counts, state.pieces, state.runs

@@ -15,11 +15,14 @@ import msgspec
 
 from memtally.events import EXPOSURE, USE, RecordSnapshot, UsageEvent, format_time, is_search_source
 from memtally.ledger.decode import MAX_TIME, MIN_TIME
+from memtally.report.calendar import Calendar
+from memtally.report.model import Route
 
 __all__ = [
     "CLOCK_SKEW",
     "Cell",
     "CellKey",
+    "DayKey",
     "Filters",
     "Latest",
     "RecordTally",
@@ -33,6 +36,8 @@ __all__ = [
 Key = tuple[str, str]
 CellKey = tuple[str, str, str, str, bool]
 """Kind, slug, event, source, whether for maintenance."""
+DayKey = tuple[str, str, str, str, bool, str]
+"""The same and the day."""
 Latest = tuple[str, str, int]
 """Time, event id and value: the latest is the greatest. An undated one holds only until a dated one comes."""
 
@@ -134,12 +139,14 @@ class Tally:
     ``now``: microseconds since the epoch. ``aliases``: older names of records. ``period``: only events
     whose time lies in it are counted. ``counted`` says per event, source and maintenance what was.
     ``sessions_before``: how many sessions there are besides those named. ``skewed_from``: the earliest time
-    that lies in the future.
+    that lies in the future. ``calendar``: counts the events of each cell by day, too, in ``days``; all that
+    is added at once must then be of one day.
     """
 
     now: int = 0
     aliases: Mapping[Key, Key] = field(default_factory=dict)
     period: Filters = field(default_factory=Filters)
+    calendar: Calendar | None = None
     cells: dict[CellKey, Cell] = field(default_factory=dict)
     counted: dict[tuple[str, str, bool], Span] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
@@ -151,6 +158,7 @@ class Tally:
     skewed: int = 0
     skewed_from: str = ""
     undated: int = 0
+    days: dict[DayKey, int] = field(default_factory=dict)
 
     @property
     def horizon(self) -> str:
@@ -185,12 +193,15 @@ class Tally:
                 dated = ""  # a clock that runs ahead has no say in any date
             if event.session_id is not None and counts_session(event):
                 self.sessions.add(event.session_id)
-        self.add_all(event, 1, dated, dated, event.id)
+        self.add_all(event, 1, dated, dated, event.id, stamp)
 
-    def add_all(self, shape: UsageEvent, number: int, first: str, last: str, last_id: str) -> None:
+    def add_all(
+        self, shape: UsageEvent, number: int, first: str, last: str, last_id: str, of_day: str | None = None
+    ) -> None:
         """Count so many events that differ only in id, time and session.
 
         Their times lie between ``first`` and ``last``, and the latest of them by (time, id) is ``last_id``.
+        ``of_day``: a time of their day, where that is not ``first``.
         """
         if not is_counted(shape):
             if shape.event == USE:
@@ -204,6 +215,7 @@ class Tally:
         if span is None:
             span = self.counted[route] = Span()
         span.add(number, first, last)
+        day = "" if self.calendar is None else self.calendar.day(first if of_day is None else of_day)
         seen: set[Key] = set()
         for snapshot in shape.records:
             key = self.aliases.get(snapshot.key, snapshot.key)
@@ -212,6 +224,9 @@ class Tally:
                 cell = self.cell((*key, *route))
                 cell.span.add(number, first, last)
                 cell.measure(snapshot, shape, number, last, last_id)
+                if day:
+                    at = (*key, *route, day)
+                    self.days[at] = self.days.get(at, 0) + number
 
     def cell(self, key: CellKey) -> Cell:
         """The cell of that key, a new one where there is none."""
@@ -235,6 +250,8 @@ class Tally:
         self.skewed += other.skewed
         self.undated += other.undated
         self.skewed_from = min(filter(None, (self.skewed_from, other.skewed_from)), default="")
+        for at, number in other.days.items():
+            self.days[at] = self.days.get(at, 0) + number
 
     def take_back(self, again: Tally) -> None:
         """Take back events that were counted here more than once, so often as ``again`` holds them.
@@ -252,6 +269,8 @@ class Tally:
         self.unknown -= again.unknown
         self.skewed -= again.skewed
         self.undated -= again.undated
+        for at, number in again.days.items():
+            self.days[at] -= number
 
     # -- what a report picks from it -----------------------------------------------------------------
 
@@ -293,6 +312,19 @@ class Tally:
             else:
                 record.uses.join(cell.span)
                 record.sources[source] = record.sources.get(source, 0) + cell.span.events
+        return found
+
+    def history(
+        self, kinds: frozenset[str] | None = None, sources: frozenset[str] | None = None
+    ) -> dict[Key, dict[str, dict[Route, int]]]:
+        """The events of each record by day and route, in order, over these kinds and sources only."""
+        found: dict[Key, dict[str, dict[Route, int]]] = {}
+        for (kind, slug, event, source, maintenance, day), number in sorted(
+            self.days.items(), key=lambda item: (item[0][5], item[0])
+        ):
+            if (kinds is None or kind in kinds) and (sources is None or source in sources) and number:
+                days = found.setdefault((kind, slug), {})
+                days.setdefault(day, {})[Route(event, source, maintenance)] = number
         return found
 
 

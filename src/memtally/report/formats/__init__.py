@@ -13,7 +13,7 @@ from memtally.report.formats.options import SORTS, Options, arranged
 
 __all__ = ["FORMATS", "SORTS", "Options", "arranged", "format_module"]
 
-FORMATS = ("table", "json", "csv", "markdown")
+FORMATS = ("table", "json", "csv", "markdown", "html")
 
 
 def format_module(name: str) -> ModuleType:

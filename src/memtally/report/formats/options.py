@@ -28,6 +28,7 @@ class Options:
     """``limit``: at most so many records; ``None`` for all. ``everything``: also records without a file
     that only maintenance read. ``max_chars``: bound of a Markdown text. ``columns``: width of the terminal,
     ``None`` for no bound. ``limited_to``: the filters in words, where there are any.
+    ``title``: what the report is of, where the form has a place for it.
     """
 
     sort: str | None = None
@@ -37,6 +38,7 @@ class Options:
     zone: tzinfo = UTC
     columns: int | None = None
     limited_to: str = ""
+    title: str = ""
 
 
 def arranged(report: UsageReport, options: Options, default: str) -> tuple[list[RecordUsage], int]:

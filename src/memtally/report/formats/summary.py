@@ -8,7 +8,14 @@ from memtally.report._text import counted, local, short_line, stamp
 from memtally.report.formats.options import Options
 from memtally.report.model import RecordUsage, UsageReport
 
-__all__ = ["coverage_lines", "first_of", "total_tokens", "total_tokens_notes", "why_unread"]
+__all__ = [
+    "coverage_lines",
+    "first_of",
+    "inventory_line",
+    "total_tokens",
+    "total_tokens_notes",
+    "why_unread",
+]
 
 
 _NAMES = 12
@@ -48,8 +55,8 @@ def total_tokens_notes(records: list[RecordUsage]) -> list[str]:
     return notes
 
 
-def why_unread(record: RecordUsage) -> str:
-    """What else the log knows of a record without a use, so that nobody takes it for dead."""
+def why_unread(record: RecordUsage, *, age: bool = True) -> str:
+    """What else is known of a record without a use, so that nobody takes it for dead."""
     known = []
     if record.resident_exposure_count:
         known.append(f"always on, placed {record.resident_exposure_count:,}x")
@@ -57,7 +64,7 @@ def why_unread(record: RecordUsage) -> str:
         known.append("always on")
     if record.maintenance_use_count:
         known.append("maintenance only")
-    if record.age_days is not None:
+    if age and record.age_days is not None:
         known.append(f"{counted(record.age_days, 'day')} old")
     return f" ({', '.join(known)})" if known else ""
 
@@ -109,3 +116,15 @@ def coverage_lines(
     ]
     lines += [f"{counted(number, noun)} ({what})." for number, noun, what in noted if number]
     return lines
+
+
+def inventory_line(made: UsageReport) -> str:
+    """Why nothing, or not all, can be called never read; empty where everything can."""
+    state = made.coverage.inventory_state
+    if state == "not_joined":
+        return "Not compared with the files of a workspace (--workspace)."
+    if state == "none" and made.coverage.log_state != "no_log":
+        return "No inventory is configured, so nothing can be called never read (memtally init)."
+    if state == "incomplete":
+        return "The inventory is incomplete: this workspace has too many folders to look through."
+    return ""

@@ -10,6 +10,7 @@ from memtally.report.formats.options import Options, arranged
 from memtally.report.formats.summary import (
     coverage_lines,
     first_of,
+    inventory_line,
     total_tokens,
     total_tokens_notes,
     why_unread,
@@ -42,13 +43,7 @@ def report(made: UsageReport, options: Options) -> str:
     if made.coverage.log_state == "ok":
         lines += _never_read(made, options)
     lines += coverage_lines(made, options)
-    if made.coverage.inventory_state == "not_joined":
-        lines.append("Not compared with the files of a workspace (--workspace).")
-    if made.coverage.inventory_state == "none" and made.coverage.log_state != "no_log":
-        lines.append("No inventory is configured, so nothing can be called never read (memtally init).")
-    if made.coverage.inventory_state == "incomplete":
-        lines.append("The inventory is incomplete: this workspace has too many folders to look through.")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *filter(None, [inventory_line(made)])]) + "\n"
 
 
 def review(found: Review, made: UsageReport, options: Options) -> str:
