@@ -8,8 +8,10 @@ import subprocess
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -20,6 +22,7 @@ from memtally.ledger import decode, reader
 from memtally.ledger import ids as ids_module
 from memtally.ledger.reader import ReadCounts, open_logs
 from memtally.report import bulk, counting, fresh, repeats, sharing, survey
+from memtally.report.calendar import Calendar
 from memtally.report.each import add_each
 from memtally.report.tally import Filters, Tally
 from test_bench import generated
@@ -55,12 +58,14 @@ def settings(randomly: random.Random) -> Callable[[], Tally]:
     since, until = sorted(NOW - randomly.randrange(0, 40_000_000_000) for _ in range(2))
     period = randomly.choice([Filters(), Filters(), Filters(since=since), Filters(since, until)])
     aliases = randomly.choice([{}, {}, ALIASES])
-    return lambda: Tally(now=NOW, aliases=aliases, period=period)
+    zone = randomly.choice([None, None, UTC, ZoneInfo("America/New_York")])
+    calendar = None if zone is None else Calendar(zone)
+    return lambda: Tally(now=NOW, aliases=aliases, period=period, calendar=calendar)
 
 
 def figures(tally: Tally) -> dict[str, Any]:
     """All that a tally has counted."""
-    return {
+    return {"days": {day: number for day, number in tally.days.items() if number}} | {
         name: getattr(tally, name)
         for name in (
             "cells",

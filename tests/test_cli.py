@@ -33,6 +33,7 @@ NOW = ("--now", "2026-06-01")
         (("report", "--workspace", "x" * 5_000), r"no such folder"),
         (("report", "--format", "xml"), r"'xml' is not one of"),
         (("report", "--json", "--format", "csv"), r"exclude each other"),
+        (("report", "--json", "--format", "html"), r"exclude each other"),
         (("report", "--sort", "size"), r"'size' is not one of"),
         (("report", "--limit", "-1"), r"-1"),
         (("report", "--since", "soon"), r"--since.*'soon' is no time; use 7d"),
@@ -576,7 +577,7 @@ def test_ties_come_in_the_same_order_from_run_to_run(run: Run, workspace: Path) 
         run("add", "use", name, "--occurred-at", "2026-05-01T00:00:00Z", "--event-id", name)
     for command in (
         "report", "report --json", "report --format csv", "report --format markdown", "review", "review --json",
-        "show decision/q --json",
+        "show decision/q --json", "report --format html", "review --format html", "show decision/q --format html",
     ):  # fmt: skip
         outputs = {run(*command.split(), *NOW, PYTHONHASHSEED=seed).stdout for seed in "0123"}
         assert len(outputs) == 1, command

@@ -111,7 +111,7 @@ def test_csv_reads_back(tmp_path: Path) -> None:
 def test_hostile_names_are_inert(tmp_path: Path, name: str) -> None:
     """Slugs, sources and session ids that attack terminals, spreadsheets, HTML and prompts do nothing."""
     events = [event(n, slug, source=f"S{slug}", session_id=slug) for n, slug in enumerate(HOSTILE, 1)]
-    made = report_of(tmp_path / "log.jsonl", events)
+    made = report_of(tmp_path / "log.jsonl", events, history=UTC)
     module = format_module(name)
     options = Options(everything=True, max_chars=100_000)
     for text in (
@@ -137,7 +137,8 @@ def test_hostile_names_are_inert(tmp_path: Path, name: str) -> None:
 def test_naughty_strings_as_slugs(tmp_path: Path, name: str) -> None:
     """Every naughty string is a record of its own through the log and the format, or is no slug at all."""
     strings = json.loads((SHARED / "conformance" / "blns" / "blns.json").read_text("utf-8"))
-    made = report_of(tmp_path / "log.jsonl", [event(n, s) for n, s in enumerate(strings, 1) if s])
+    events = [event(n, s) for n, s in enumerate(strings, 1) if s]
+    made = report_of(tmp_path / "log.jsonl", events, history=UTC)
     import unicodedata
 
     distinct = {unicodedata.normalize("NFC", s) for s in strings if s}
@@ -332,7 +333,7 @@ def test_a_damaged_log_has_the_same_figures_in_every_format(tmp_path: Path) -> N
     )
     # a: events 1, 2 and 5; b: use 3 and exposure 4; c came later under the id of 1, and does not count
     expected = {"a": ("3", "0"), "b": ("1", "1")}
-    made = memtally.build_report(logs=[path], now=NOW)
+    made = memtally.build_report(logs=[path], now=NOW, history=UTC)
     assert (made.coverage.damaged_lines, made.coverage.recovered_events) == (5, 4)
     assert (made.coverage.duplicate_events, made.coverage.conflicting_events) == (1, 1)
     text = {name: format_module(name).report(made, Options(everything=True)) for name in FORMATS}
@@ -353,6 +354,10 @@ def test_a_damaged_log_has_the_same_figures_in_every_format(tmp_path: Path) -> N
             row.split()[0].partition("/")[2]: (row.split()[1], row.split()[-3])
             for row in text["table"].splitlines()
             if row.startswith("decision/")
+        },
+        "html": {
+            r["name"].partition("/")[2]: (str(r["uses"]), str(r["exposures"]))
+            for r in json.loads(text["html"].rpartition('id="data">')[2].partition("</script>")[0])["records"]
         },
     }
     assert set(shown) == set(FORMATS)

@@ -44,7 +44,6 @@ workspace_option = click.option(
     "--workspace", metavar="DIR", help="The workspace; found from the current folder by default."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
-# plain text has no colour to switch off; the flag is accepted so that scripts need not care
 no_color_option = click.option("--no-color", is_flag=True, help="No colour (also by NO_COLOR).")
 
 source_options = _all(

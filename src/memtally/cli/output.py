@@ -14,7 +14,7 @@ from memtally.errors import MemtallyError
 from memtally.ledger.layout import DIRECTORY, is_segment
 from memtally.report._text import one_line
 
-__all__ = ["columns", "emit", "note"]
+__all__ = ["columns", "emit", "note", "shows_blocks", "shows_color"]
 
 
 def emit(text: str, output: str | None, inputs: Iterable[str] = ()) -> None:
@@ -55,3 +55,19 @@ def note(text: str) -> None:
 def columns() -> int | None:
     """Width of the terminal; ``None`` when the output goes elsewhere and must not depend on it."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def shows_color(*, no_color: bool) -> bool:
+    """Whether output has colour: at a terminal, where neither the user nor NO_COLOR forbids it."""
+    if no_color or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.stdout.isatty()
+
+
+def shows_blocks() -> bool:
+    """Whether the encoding of the output has the characters of which bars are made."""
+    try:
+        "█▒░".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeError, LookupError):
+        return False
+    return True

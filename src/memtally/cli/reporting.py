@@ -7,7 +7,10 @@ import tempfile
 import webbrowser
 from dataclasses import replace
 from datetime import datetime
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -20,7 +23,7 @@ from memtally.cli.options import (
     source_options,
     zone_of,
 )
-from memtally.cli.output import columns, emit, note
+from memtally.cli.output import columns, emit, note, shows_blocks, shows_color
 from memtally.errors import InvalidValueError
 from memtally.events import normal_slug
 from memtally.report import UsageReport
@@ -110,14 +113,14 @@ def open_(**given: Any) -> None:
 def report_text(given: dict[str, Any], *, sort: str | None = None, everything: bool = False) -> str:
     """The report that a command's options ask for."""
     made, options = _build(given, sort=sort, everything=everything)
-    text: str = format_module(_format(given)).report(made, options)
+    text: str = _module(given).report(made, options)
     return text
 
 
 def review_text(given: dict[str, Any]) -> str:
     """The review that a command's options ask for."""
     made, options = _build(given)
-    text: str = format_module(_format(given)).review(made.review(), made, options)
+    text: str = _module(given).review(made.review(), made, options)
     return text
 
 
@@ -128,7 +131,7 @@ def show_text(record: str, given: dict[str, Any]) -> str:
         raise InvalidValueError(
             "record", record, "no record's name", "write KIND/SLUG, such as decision/adopt-otlp"
         )
-    module = format_module(_format(given))
+    module = _module(given)
     with open_source(given["workspace"], given["logs"] or None) as source:
         key = (kind, normal_slug(slug))
         filters, options, now = _settings(given)
@@ -157,6 +160,14 @@ def _format(given: dict[str, Any]) -> str:
     if given["format_name"] == "html" and given["output"] is None and sys.stdout.isatty():
         raise click.UsageError("a page is for a browser; give --output FILE, or use memtally open")
     return "json" if given["as_json"] else str(given["format_name"])
+
+
+def _module(given: dict[str, Any]) -> ModuleType:
+    """The module of the form that is asked for; for a person at a terminal the one made for it."""
+    name = _format(given)
+    if name == "table" and given["output"] is None and columns() and find_spec("rich") is not None:
+        return import_module("memtally.report.formats.terminal")
+    return format_module(name)
 
 
 def _build(
@@ -199,6 +210,8 @@ def _settings(
         max_chars=given["max_chars"],
         zone=zone,
         columns=columns() if given["output"] is None else None,
+        color=shows_color(no_color=given.get("no_color", False)),
+        block_characters=shows_blocks(),
         limited_to=_limited_to(given),
     )
     return filters, options, now

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import UTC, tzinfo
 
-from memtally.report._text import one_line, stamp
+from memtally.report._text import counted, one_line, stamp
 from memtally.report.model import RecordUsage, Review, ReviewItem, UsageReport
 
-__all__ = ["evidence", "review"]
+__all__ = ["LISTS", "evidence", "review"]
+
+LISTS = (
+    ("knowledge_candidates", "Knowledge candidates", "decisions and requests, most read first"),
+    ("tidy_protection", "Tidy protection", "explicitly read records, most read first"),
+    (
+        "resident_review",
+        "Resident review",
+        "records placed into contexts, fewest reads first, then highest cost",
+    ),
+)
+"""The lists: a list's name in ``Review``, its heading, and what stands in it in which order."""
 
 _CANDIDATE_KINDS = ("decision", "request")
 
@@ -47,8 +58,10 @@ def evidence(record: RecordUsage, quote: Callable[[str], str] = one_line, zone: 
         parts.append(f"read {_times(record.maintenance_use_count)} by maintenance, not counted as use")
     if record.resident_exposure_count:
         tokens = f"an estimated {record.estimated_total_resident_exposure_tokens:,} tokens in all"
-        if record.unmeasured_exposure_count:
-            tokens += f" ({record.unmeasured_exposure_count:,} of them unmeasured)"
+        if record.unmeasured_exposure_count == record.resident_exposure_count:
+            tokens = "at a cost that is unknown"  # which is not 0 tokens
+        elif record.unmeasured_exposure_count:
+            tokens += f", without {counted(record.unmeasured_exposure_count, 'placing')} of unknown size"
         parts.append(f"placed into a context {_times(record.resident_exposure_count)}, {tokens}")
     elif record.resident:
         parts.append("always on, but no placing in what the log covers")

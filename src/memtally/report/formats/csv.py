@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from memtally.report._text import one_line, utc_stamp
 from memtally.report.formats.options import Options, arranged
 from memtally.report.model import RecordUsage, Review, UsageReport
+from memtally.report.review import LISTS
 
 __all__ = ["report", "review", "show"]
 
@@ -48,7 +49,7 @@ def review(found: Review, made: UsageReport, options: Options) -> str:
     """The three lists as rows: list, rank, the record's columns, the evidence."""
     rows = (
         [name, str(rank), *_row(item.record), item.evidence]
-        for name in ("knowledge_candidates", "tidy_protection", "resident_review")
+        for name, _, _ in LISTS
         for rank, item in enumerate(getattr(found, name)[: options.limit], 1)
     )
     return _rows(("list", "rank", *_COLUMNS, "evidence"), rows)

@@ -14,6 +14,7 @@ import msgspec
 from memtally.report._text import utc_stamp
 from memtally.report.formats.options import Options, arranged
 from memtally.report.model import Coverage, RecordUsage, Review, UsageReport
+from memtally.report.review import LISTS
 
 __all__ = ["FORMAT_VERSION", "report", "review", "show"]
 
@@ -33,7 +34,7 @@ def review(found: Review, made: UsageReport, options: Options) -> str:
             _plain(item.record) | {"evidence": item.evidence}
             for item in getattr(found, name)[: options.limit]
         ]
-        for name in ("knowledge_candidates", "tidy_protection", "resident_review")
+        for name, _, _ in LISTS
     }
     return _text(_envelope(made) | {"review": lists})
 

@@ -13,8 +13,8 @@ from memtally.report.formats.summary import (
     total_tokens_notes,
     why_unread,
 )
-from memtally.report.model import RecordUsage, Review, UsageReport
-from memtally.report.review import evidence
+from memtally.report.model import RecordUsage, Review, ReviewItem, UsageReport
+from memtally.report.review import LISTS, evidence
 
 __all__ = ["report", "review", "show"]
 
@@ -38,12 +38,9 @@ def report(made: UsageReport, options: Options) -> str:
 def review(found: Review, made: UsageReport, options: Options) -> str:
     """The three lists as Markdown lists, within ``max_chars``."""
     rows: list[str] = []
-    for heading, items in (
-        ("Knowledge candidates (decisions and requests, most read first)", found.knowledge_candidates),
-        ("Tidy protection (explicitly read, most read first)", found.tidy_protection),
-        ("Resident review (fewest reads, then highest cost first)", found.resident_review),
-    ):
-        rows.append(f"\n### {heading}\n")
+    for name, heading, order in LISTS:
+        items: tuple[ReviewItem, ...] = getattr(found, name)
+        rows.append(f"\n### {heading} ({order})\n")
         rows += [
             f"{rank}. {_code(item.record.name)}: {evidence(item.record, _code, options.zone)}"
             for rank, item in enumerate(items[: options.limit], 1)

@@ -28,7 +28,8 @@ class Options:
     """``limit``: at most so many records; ``None`` for all. ``everything``: also records without a file
     that only maintenance read. ``max_chars``: bound of a Markdown text. ``columns``: width of the terminal,
     ``None`` for no bound. ``limited_to``: the filters in words, where there are any.
-    ``title``: what the report is of, where the form has a place for it.
+    ``title``: what the report is of, where the form has a place for it. ``color`` and
+    ``block_characters``: whether a terminal shows them.
     """
 
     sort: str | None = None
@@ -39,6 +40,8 @@ class Options:
     columns: int | None = None
     limited_to: str = ""
     title: str = ""
+    color: bool = False
+    block_characters: bool = True
 
 
 def arranged(report: UsageReport, options: Options, default: str) -> tuple[list[RecordUsage], int]:

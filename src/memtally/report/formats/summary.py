@@ -12,6 +12,8 @@ __all__ = [
     "coverage_lines",
     "first_of",
     "inventory_line",
+    "record_facts",
+    "sources_of",
     "total_tokens",
     "total_tokens_notes",
     "why_unread",
@@ -32,6 +34,41 @@ def first_of(names: Sequence[str]) -> str:
         shown += 1
     more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
+
+
+def sources_of(record: RecordUsage, quote: Callable[[str], str]) -> str:
+    """A record's routes, each with its uses."""
+    return first_of([f"{quote(name)} {count:,}" for name, count in record.source_breakdown.items()])
+
+
+def record_facts(
+    record: RecordUsage, options: Options, quote: Callable[[str], str] = short_line
+) -> list[tuple[str, str]]:
+    """One record's figures, each with its name."""
+    zone = options.zone
+    found = [
+        ("uses", f"{record.use_count:,}"),
+        ("by source", sources_of(record, quote)),
+        ("first used", stamp(record.first_used_at, zone)),
+        ("last used", stamp(record.last_used_at, zone)),
+        ("maintenance reads", f"{record.maintenance_use_count:,}"),
+        ("resident exposures", f"{record.resident_exposure_count:,}"),
+        ("last exposed", stamp(record.last_exposed_at, zone)),
+        ("estimated tokens, latest placing", _number(record.estimated_tokens_per_injection)),
+        ("estimated tokens, all placings", total_tokens(record)),
+        ("unmeasured placings", f"{record.unmeasured_exposure_count:,}"),
+        ("file bytes, at the latest event", _number(record.file_bytes)),
+        ("file tokens, at the latest event", _number(record.file_tokens_estimate)),
+        ("tokens by", ", ".join(map(quote, record.tokenizers))),
+        ("always on", {True: "yes", False: "no", None: "unknown"}[record.resident]),
+        ("file", record.status),
+        ("age", "unknown" if record.age_days is None else counted(record.age_days, "day")),
+    ]
+    return [(name, value or "-") for name, value in found]
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
 
 
 def total_tokens(record: RecordUsage) -> str:

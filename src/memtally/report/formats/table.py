@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from memtally.report._text import clip, pad, short_line, stamp, width
 from memtally.report.formats.options import Options, arranged
 from memtally.report.formats.summary import (
     coverage_lines,
-    first_of,
     inventory_line,
+    record_facts,
+    sources_of,
     total_tokens,
     total_tokens_notes,
     why_unread,
 )
-from memtally.report.model import RecordUsage, Review, UsageReport
-from memtally.report.review import evidence
+from memtally.report.model import RecordUsage, Review, ReviewItem, UsageReport
+from memtally.report.review import LISTS, evidence
 
-__all__ = ["aligned", "report", "review", "show"]
+__all__ = ["aligned", "headings_for", "paragraphs", "record_cells", "report", "review", "show"]
 
 _HEADINGS = ("RECORD", "USES", "LAST USED", "BY SOURCE", "EXPOSURES", "TOKENS LATEST", "TOKENS TOTAL")
 _SESSIONS = ("SESSIONS", "COALESCED")
@@ -31,30 +31,38 @@ def report(made: UsageReport, options: Options) -> str:
     records, left_out = arranged(made, options, "uses")
     lines: list[str] = []
     if records:
-        headings = _HEADINGS + (_SESSIONS if records[0].session_count is not None else ())
-        lines += [*aligned(headings, [_cells(r, options) for r in records], _RIGHT, options.columns), ""]
-        notes = total_tokens_notes(records)
-        lines += [*notes, ""] if notes else []
-    elif options.limited_to:
+        cells = [record_cells(r, options) for r in records]
+        lines += [*aligned(headings_for(records), cells, _RIGHT, options.columns), ""]
+    return "\n".join([*lines, *paragraphs(made, options, records, left_out)]) + "\n"
+
+
+def paragraphs(made: UsageReport, options: Options, records: list[RecordUsage], left_out: int) -> list[str]:
+    """What stands below the records, line by line: notes, what was not shown or not read, the coverage."""
+    lines: list[str] = []
+    if not records and options.limited_to:
         lines += [f"No record by {short_line(options.limited_to)}.", ""]
+    notes = total_tokens_notes(records)
+    lines += [*notes, ""] if notes else []
     if left_out:
         why = "--limit" if options.everything else "--all shows every record"
         lines += [f"{left_out:,} more not shown ({why}).", ""]
     if made.coverage.log_state == "ok":
         lines += _never_read(made, options)
     lines += coverage_lines(made, options)
-    return "\n".join([*lines, *filter(None, [inventory_line(made)])]) + "\n"
+    return [*lines, *filter(None, [inventory_line(made)])]
+
+
+def headings_for(records: list[RecordUsage]) -> tuple[str, ...]:
+    """The columns' headings; with sessions where they were counted."""
+    return _HEADINGS + (_SESSIONS if records[0].session_count is not None else ())
 
 
 def review(found: Review, made: UsageReport, options: Options) -> str:
     """The three lists, one record a line with its evidence."""
     lines = []
-    for heading, items in (
-        ("Knowledge candidates: decisions and requests, most read first", found.knowledge_candidates),
-        ("Tidy protection: explicitly read records, most read first", found.tidy_protection),
-        ("Resident review: placed into contexts, fewest reads and highest cost first", found.resident_review),
-    ):
-        lines.append(heading)
+    for key, heading, order in LISTS:
+        items: tuple[ReviewItem, ...] = getattr(found, key)
+        lines.append(f"{heading}: {order}")
         shown = items[: options.limit]
         names = [short_line(item.record.name) for item in shown]
         widest = min(max(map(width, names), default=0), 48)
@@ -74,23 +82,8 @@ def show(
     record: RecordUsage, days: Mapping[str, Mapping[str, int]], made: UsageReport, options: Options
 ) -> str:
     """One record's figures, then its events by day and source."""
-    facts = [
-        ("uses", f"{record.use_count:,}"),
-        ("by source", _sources(record) or "-"),
-        ("first used", stamp(record.first_used_at, options.zone)),
-        ("last used", stamp(record.last_used_at, options.zone)),
-        ("maintenance reads", f"{record.maintenance_use_count:,}"),
-        ("resident exposures", f"{record.resident_exposure_count:,}"),
-        ("estimated tokens, latest", _number(record.estimated_tokens_per_injection)),
-        ("estimated tokens, total", f"{record.estimated_total_resident_exposure_tokens:,}"),
-        ("unmeasured exposures", f"{record.unmeasured_exposure_count:,}"),
-        ("file bytes", _number(record.file_bytes)),
-        ("tokens by", ", ".join(map(short_line, record.tokenizers)) or "-"),
-        ("always on", {True: "yes", False: "no", None: "unknown"}[record.resident]),
-        ("status", record.status),
-        ("age", "-" if record.age_days is None else f"{record.age_days:,} days"),
-    ]
-    lines = [short_line(record.name), *(f"  {pad(name, 26)}{value}" for name, value in facts), ""]
+    facts = record_facts(record, options)
+    lines = [short_line(record.name), *(f"  {pad(name, 34)}{value}" for name, value in facts), ""]
     if days:
         rows = [
             [day, short_line(source), f"{count:,}"]
@@ -119,23 +112,19 @@ def aligned(
     ]
 
 
-def _cells(record: RecordUsage, options: Options) -> list[str]:
+def record_cells(record: RecordUsage, options: Options) -> list[str]:
     mark = " (missing)" if record.status == "missing" else ""
     return [
         short_line(record.name) + mark,
         f"{record.use_count:,}",
         stamp(record.last_used_at, options.zone),
-        _sources(record) or "-",
+        sources_of(record, short_line) or "-",
         f"{record.resident_exposure_count:,}",
         _number(record.estimated_tokens_per_injection),
         total_tokens(record),
         *([] if record.session_count is None else [f"{record.session_count:,}"]),
         *([] if record.coalesced_use_count is None else [f"{record.coalesced_use_count:,}"]),
     ]
-
-
-def _sources(record: RecordUsage) -> str:
-    return first_of([f"{short_line(name)} {count:,}" for name, count in record.source_breakdown.items()])
 
 
 def _number(value: int | None) -> str:
@@ -149,4 +138,4 @@ def _never_read(made: UsageReport, options: Options) -> list[str]:
     shown = names if options.everything else names[:10]
     more = f" and {len(names) - len(shown):,} more (--all)" if len(names) > len(shown) else ""
     text = f"No use in this coverage ({len(names):,}): {', '.join(shown)}{more}."
-    return [*(textwrap.wrap(text, max(options.columns, 40)) if options.columns else [text]), ""]
+    return [text, ""]

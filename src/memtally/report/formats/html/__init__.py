@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from memtally.errors import InvalidValueError, MemtallyError
 from memtally.report._text import counted, one_line, stamp
-from memtally.report.formats.html.data import facts, headline, page_data, unread_rows
+from memtally.report.formats.html.data import headline, page_data, unread_rows
 from memtally.report.formats.options import Options, arranged
-from memtally.report.formats.summary import coverage_lines, inventory_line, total_tokens_notes
+from memtally.report.formats.summary import (
+    coverage_lines,
+    inventory_line,
+    record_facts,
+    total_tokens_notes,
+)
 from memtally.report.model import RecordUsage, Review, ReviewItem, UsageReport
-from memtally.report.review import evidence
+from memtally.report.review import LISTS, evidence
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -30,19 +35,6 @@ __all__ = ["report", "review", "show"]
 
 _UNREAD_SHOWN = 50
 _REVIEW_SHOWN = 25
-_LISTS = (
-    (
-        "knowledge_candidates",
-        "Knowledge candidates",
-        "Decisions and requests by explicit uses, most read first.",
-    ),
-    ("tidy_protection", "Tidy protection", "Explicitly read records, most read first: when and how."),
-    (
-        "resident_review",
-        "Resident review",
-        "Records that are placed into contexts: fewest uses first, then the highest exposure cost.",
-    ),
-)
 
 
 def report(made: UsageReport, options: Options) -> str:
@@ -73,13 +65,17 @@ def show(
 ) -> str:
     """One record: its figures, its evidence and its timeline."""
     return _page(
-        made, options, records=[record], name=one_line(record.name), facts=facts(record, made, options)
+        made,
+        options,
+        records=[record],
+        name=one_line(record.name),
+        facts=record_facts(record, options, one_line),
     )
 
 
 def _lists(found: Review, options: Options, limit: int | None) -> list[dict[str, Any]]:
     made = []
-    for key, heading, order in _LISTS:
+    for key, heading, order in LISTS:
         items: tuple[ReviewItem, ...] = getattr(found, key)
         rows = [
             {
@@ -96,7 +92,9 @@ def _lists(found: Review, options: Options, limit: int | None) -> list[dict[str,
 
 def _page(made: UsageReport, options: Options, *, records: list[RecordUsage], **parts: Any) -> str:
     if made.history is None:
-        raise InvalidValueError("report", "UsageReport", "made without days", "build_report(history=zone)")
+        raise InvalidValueError(
+            "report", "UsageReport", "has no events by day", "make it by build_report(history=zone)"
+        )
     template, style, script, library = _parts()
     data = json.dumps(page_data(records, made, options), separators=(",", ":"))
     safe = data.replace("<", "\\u003c")  # or a name could end the script that it stands in

@@ -5,21 +5,22 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from memtally.events import EXPOSURE
 from memtally.report._text import counted, one_line, stamp
 from memtally.report.formats.options import Options
-from memtally.report.formats.summary import total_tokens, why_unread
+from memtally.report.formats.periods import sort_of
+from memtally.report.formats.summary import record_facts, sources_of, total_tokens, why_unread
 from memtally.report.model import RecordUsage, Route, UsageReport
 from memtally.report.review import evidence
 from memtally.report.support import support
 
-__all__ = ["facts", "headline", "page_data", "unread_rows"]
+__all__ = ["headline", "page_data", "unread_rows"]
 
 
 def headline(made: UsageReport) -> list[dict[str, str]]:
     """The figures at the top: each a value, what it is, and what belongs beside it."""
     records = made.records
     present = [r for r in records if r.status == "present"]
+    recorded = made.coverage.log_state == "ok"  # or every record there is would look unused
     unmeasured = sum(r.unmeasured_exposure_count for r in records)
     return [
         {
@@ -44,9 +45,11 @@ def headline(made: UsageReport) -> list[dict[str, str]]:
         },
         {
             "key": "unread",
-            "value": f"{len(made.never_read):,}" if present and not made.limited else "-",
+            "value": f"{len(made.never_read):,}" if present and recorded and not made.limited else "-",
             "label": "without a use here",
-            "note": f"of {counted(len(present), 'record')} that exist now"
+            "note": "nothing was recorded"
+            if not recorded
+            else f"of {counted(len(present), 'record')} that exist now"
             if present
             else "no inventory to compare with",
         },
@@ -57,33 +60,6 @@ def headline(made: UsageReport) -> list[dict[str, str]]:
             "note": "counted apart, in no use",
         },
     ]
-
-
-def facts(record: RecordUsage, made: UsageReport, options: Options) -> list[tuple[str, str]]:
-    """One record's figures in words, as the page lists them."""
-    zone = options.zone
-    found = [
-        ("uses", f"{record.use_count:,}"),
-        (
-            "by source",
-            ", ".join(f"{one_line(name)} {count:,}" for name, count in record.source_breakdown.items()),
-        ),
-        ("first used", stamp(record.first_used_at, zone)),
-        ("last used", stamp(record.last_used_at, zone)),
-        ("maintenance reads", f"{record.maintenance_use_count:,}"),
-        ("resident exposures", f"{record.resident_exposure_count:,}"),
-        ("last exposed", stamp(record.last_exposed_at, zone)),
-        ("estimated tokens, latest placing", _number(record.estimated_tokens_per_injection)),
-        ("estimated tokens, all placings", total_tokens(record)),
-        ("unmeasured placings", f"{record.unmeasured_exposure_count:,}"),
-        ("file bytes, at the latest event", _number(record.file_bytes)),
-        ("file tokens, at the latest event", _number(record.file_tokens_estimate)),
-        ("tokens by", ", ".join(map(one_line, record.tokenizers))),
-        ("always on", {True: "yes", False: "no", None: "unknown"}[record.resident]),
-        ("file", record.status),
-        ("age", "unknown" if record.age_days is None else counted(record.age_days, "day")),
-    ]
-    return [(name, value or "-") for name, value in found]
 
 
 def unread_rows(made: UsageReport, options: Options) -> list[dict[str, Any]]:
@@ -126,7 +102,7 @@ def page_data(records: list[RecordUsage], made: UsageReport, options: Options) -
             "uses": record.use_count,
             "used": stamp(record.last_used_at, options.zone),
             "usedAt": _seconds(record.last_used_at),
-            "by": ", ".join(f"{one_line(name)} {count:,}" for name, count in record.source_breakdown.items()),
+            "by": sources_of(record, one_line),
             "exposures": record.resident_exposure_count,
             "each": record.estimated_tokens_per_injection,
             "tokens": record.estimated_total_resident_exposure_tokens,
@@ -137,24 +113,19 @@ def page_data(records: list[RecordUsage], made: UsageReport, options: Options) -
             "unread": (record.kind, record.slug) in unread,
             "maintenance": record.maintenance_use_count,
             "evidence": evidence(record, zone=options.zone),
-            "facts": [value for _, value in facts(record, made, options)],
+            "facts": [value for _, value in record_facts(record, options, one_line)],
             "h": [
                 x for day, by in found.items() for r, n in by.items() for x in (day_at[day], route_at[r], n)
             ],
         }
         rows.append(row)
-    names = [name for name, _ in facts(records[0], made, options)] if records else []
+    names = [name for name, _ in record_facts(records[0], options)] if records else []
     return {"days": days, "routes": [_route(route) for route in routes], "factNames": names, "records": rows}
 
 
 def _route(route: Route) -> dict[str, str]:
-    sort = "exposures" if route.event == EXPOSURE else "maintenance" if route.maintenance else "uses"
-    return {"source": one_line(route.source), "sort": sort}
+    return {"source": one_line(route.source), "sort": sort_of(route)}
 
 
 def _seconds(moment: datetime | None) -> float | None:
     return None if moment is None else moment.timestamp()
-
-
-def _number(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
