@@ -601,3 +601,39 @@ def test_a_report_goes_on_from_what_the_last_one_counted(run: Run, workspace: Pa
         run("report", "--json", *more, "--now", "2026-01-02").stdout for more in ((), ("--no-checkpoint",))
     ]
     assert figures[0] == figures[1]
+
+
+def test_open_writes_a_page_and_opens_it(run: Run, workspace: Path) -> None:
+    """The browser gets the page's address, stdout its path; where there is no browser, the path is enough."""
+    seen = workspace / "seen"
+    browser = workspace / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {seen}\n')
+    browser.chmod(0o755)
+    run("add", "use", "decision/a")
+    done = run("open", BROWSER=str(browser), TMPDIR=str(workspace))
+    assert (done.returncode, done.stderr) == (0, "")
+    page = Path(done.stdout.strip())
+    assert page.parent == workspace
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert seen.read_text().strip() == page.as_uri()
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    without = run("open", BROWSER="no-such-browser", PATH="/nonexistent", TMPDIR=str(workspace))
+    assert (without.returncode, without.stderr) == (
+        0,
+        "no browser was found; open the file above in one\n",
+    )
+
+
+def test_a_page_needs_jinja2_and_says_so(workspace: Path) -> None:
+    """Without the extra the error is one line that names it."""
+    code = (
+        "import sys; sys.modules['jinja2'] = None\n"
+        "from memtally.cli import main; main(['report', '--format', 'html'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=workspace, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "memtally: the page needs Jinja2: pip install 'memtally[view]'\n",
+    )

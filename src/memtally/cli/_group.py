@@ -19,6 +19,8 @@ __all__ = ["cli", "run"]
 
 _COMMANDS = {
     "add": ("memtally.cli.adding", "append a use or an exposure from any language"),
+    "check": ("memtally.cli.checking", "hold the figures against limits of your own"),
+    "completion": ("memtally.cli.completion", "the shell's completion: bash, zsh, fish"),
     "demo": ("memtally.cli.demo", "the whole path on a sample workspace"),
     "hook": ("memtally.cli.hosts", "record one event of an agent host, by the host"),
     "import": ("memtally.cli.backfill", "backfill from transcripts and older logs"),

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from memtally.cli.completion import complete_record
 from memtally.cli.options import (
     format_options,
     no_checkpoint_option,
@@ -74,7 +75,7 @@ def review(**given: Any) -> None:
 
 
 @click.command()
-@click.argument("record", metavar="KIND/SLUG")
+@click.argument("record", metavar="KIND/SLUG", shell_complete=complete_record)
 @source_options
 @no_checkpoint_option
 @period_options
