@@ -325,7 +325,7 @@ def test_from_the_command_line(run: Run, tmp_path: Path, workspace: Path) -> Non
     done = run("install", "claude-code")
     assert f"{user}: added PostToolUse" in done.stderr
     assert "installed already" in run("install", "claude-code").stderr
-    assert "claude-code         installed (user), never ran here" in run("status").stdout
+    assert "claude-code         installed (user), has recorded nothing here" in run("status").stdout
     assert not (workspace / ".memtally").exists()
     (workspace / ".memtally").mkdir()
     (workspace / ".memtally/config.toml").write_text(

@@ -25,11 +25,12 @@ from memtally.cli.options import (
     workspace_option,
     zone_of,
 )
-from memtally.cli.output import note
+from memtally.cli.output import note, shows_color
 from memtally.errors import LogReadError, MemtallyError
-from memtally.events import UsageEvent, encode_event
+from memtally.events import EXPOSURE, UsageEvent, encode_event
 from memtally.ledger.decode import decode_line
 from memtally.ledger.layout import LOG_FILE
+from memtally.ledger.tailing import last_lines
 from memtally.ledger.verify import PROBLEMS, Finding, Verification, folder_findings
 from memtally.ledger.writer import LogWriter
 from memtally.report._text import counted, local, one_line
@@ -39,8 +40,6 @@ from memtally.workspace import find_workspace
 
 __all__ = ["log"]
 
-_BLOCK = 65_536
-_MOST_BYTES = 32 * 1_048_576
 _POLL_SECONDS = 0.5
 
 
@@ -64,10 +63,11 @@ def tail(
     """The last events, newest last; with -f also those to come."""
     place = find_workspace(workspace)
     zone = zone_of(timezone)
+    color = shows_color(no_color=no_color)
 
     def show(line: bytes) -> None:
         for event in decode_line(line)[0]:
-            sys.stdout.write(_json_line(event) if as_json else _line(event, zone))
+            sys.stdout.write(_json_line(event) if as_json else _line(event, zone, color=color))
 
     # opened before anything is shown: what is appended from here on is what --follow begins with
     follower = _Follower(place.logs) if follow else None
@@ -77,7 +77,7 @@ def tail(
         for path in reversed(paths):
             if len(lines) >= number:
                 break
-            lines[:0] = _last_lines(path, number - len(lines))
+            lines[:0] = last_lines(path, number - len(lines))
     except FileNotFoundError:
         pass  # sealed meanwhile
     except OSError as error:
@@ -94,24 +94,6 @@ def tail(
             show(line)
         sys.stdout.flush()
         time.sleep(_POLL_SECONDS)
-
-
-def _last_lines(path: str, number: int) -> list[bytes]:
-    """The last non-blank lines of a file, read from its end."""
-    if number == 0:
-        return []
-    with open(open_regular(path), "rb") as stream:
-        position = stream.seek(0, os.SEEK_END)
-        blocks: list[bytes] = []
-        found = 0
-        while position > 0 and found <= number and len(blocks) * _BLOCK < _MOST_BYTES:
-            size = min(_BLOCK, position)
-            position -= size
-            stream.seek(position)
-            blocks.append(stream.read(size))
-            found += blocks[-1].count(b"\n")
-    lines = [line for line in b"".join(reversed(blocks)).split(b"\n") if line.strip()]
-    return lines[-number:]
 
 
 class _Follower:
@@ -166,13 +148,19 @@ class _Follower:
         self._stream = stream
 
 
-def _line(event: UsageEvent, zone: tzinfo) -> str:
+def _line(event: UsageEvent, zone: tzinfo, *, color: bool) -> str:
+    """One event for people: uses green, exposures blue, maintenance's reads yellow, as in a chart."""
     at = moment(event.occurred_at)
     when = "undated            " if at is None else f"{local(at, zone):%Y-%m-%d %H:%M:%S}"
     names = ", ".join(one_line("/".join(record.key)) for record in event.records)
     actor = "" if event.actor == "agent" else f" [{one_line(event.actor)}]"
     session = "" if event.session_id is None else f"  ({one_line(event.session_id)})"
-    return f"{when}  {one_line(event.source)}{actor}  {names}{session}\n"
+    source = f"{one_line(event.source)}{actor}"
+    if color:
+        of = "blue" if event.event == EXPOSURE else "yellow" if event.actor == "maintenance" else "green"
+        when, source = click.style(when, dim=True), click.style(source, fg=of)
+        session = click.style(session, dim=True)
+    return f"{when}  {source}  {names}{session}\n"
 
 
 def _json_line(event: UsageEvent) -> str:

@@ -16,7 +16,9 @@ from memtally import health, tokens
 from memtally._files import open_regular
 from memtally._git import ask_git
 from memtally._vocabulary import VocabularyMissingError, vocabulary_bytes
+from memtally.cli._silence import host_ran_since, stopped_sources
 from memtally.cli.options import json_option, no_color_option, workspace_option
+from memtally.cli.output import shows_color
 from memtally.context import disabled, sdk_disabled
 from memtally.errors import ConfigError, InvalidValueError, LogReadError, MemtallyError
 from memtally.hosts.hooking import HOSTS
@@ -44,10 +46,14 @@ def status(workspace: str | None, as_json: bool, no_color: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts, indent=2))
         return
+    color = shows_color(no_color=no_color)
     for heading, entries in facts.items():
-        click.echo(f"{heading.replace('_', ' ')}")
+        click.echo(click.style(heading.replace("_", " "), bold=True) if color else heading.replace("_", " "))
         for name, value in entries.items():
-            click.echo(f"  {one_line(name.replace('_', ' ')):<20}{one_line(str(value))}")
+            text = one_line(str(value))
+            alarming = re.match("[A-Z]{2}", text) or (heading in ("warnings", "faults") and name != "none")
+            said = click.style(text, fg="yellow") if color and alarming else text
+            click.echo(f"  {one_line(name.replace('_', ' ')):<19} {said}")
 
 
 def _facts(place: Workspace) -> dict[str, dict[str, Any]]:
@@ -129,7 +135,7 @@ def _sources(coverage: Coverage | MemtallyError) -> dict[str, Any]:
 
 
 def _hooks(place: Workspace) -> dict[str, Any]:
-    """The hosts that record here by their hooks, and whether any has: one that never ran says nothing."""
+    """The hosts that record here by their hooks, and when one has last: one that never did says nothing."""
     said = {}
     for host in HOSTS:
         scopes = [
@@ -138,8 +144,27 @@ def _hooks(place: Workspace) -> dict[str, Any]:
         last = _last_by_hook(place, host)
         if scopes or last:
             installed = f"installed ({', '.join(scopes)})" if scopes else "NOT installed any more"
-            said[host] = f"{installed}, {f'last event {last}' if last else 'never ran here'}"
+            said[host] = f"{installed}, {f'last event {last}' if last else 'has recorded nothing here'}"
     return said
+
+
+def _idle_hooks(place: Workspace) -> dict[str, str]:
+    """Hooks that are installed and have recorded nothing, where something should have been."""
+    found = {}
+    for host in HOSTS:
+        paths = {scope: settings_path(host, scope, str(place.root)) for scope in SCOPES[host]}
+        installed = {scope: path for scope, path in paths.items() if installed_in(host, path)}
+        if not installed or _last_by_hook(place, host):
+            continue
+        since = max(map(os.path.getmtime, installed.values()))
+        if host_ran_since(place, host, since):
+            found[f"{host} idle"] = (
+                f"a session has run here since the hooks were installed, and they have recorded nothing; "
+                f"memtally import {host} finds what was read"
+            )
+        elif set(installed) - {"user"}:
+            found[f"{host} idle"] = "its hooks are installed for this workspace, and recorded nothing yet"
+    return found
 
 
 def _commands_of_hooks(place: Workspace) -> dict[str, set[str]]:
@@ -248,6 +273,14 @@ def _warnings(place: Workspace, coverage: Coverage | MemtallyError) -> dict[str,
     found = {}
     if isinstance(coverage, Coverage) and (coverage.damaged_lines or coverage.conflicting_events):
         found["log"] = "some lines are damaged or contradict others; memtally log verify says which"
+    if not _writable(place):
+        found["not_writable"] = "nobody can write the log here: events wait in memory, and are lost with it"
+    elif health.read_waiting(str(place.directory)):
+        found["waiting"] = "events are not in the log, or are lost: see waiting above"
+    if health.read_faults(str(place.directory)):
+        found["faults"] = "recording or forwarding has failed, and events may be missing: see faults above"
+    found |= stopped_sources(place)
+    found |= _idle_hooks(place)
     for host, commands in _commands_of_hooks(place).items():
         if len(commands) > 1:
             found[host] = "runs hooks of two installations: what is placed counts twice; uninstall one"
