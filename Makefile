@@ -44,7 +44,7 @@ bench-growth: bench-peers  ## how reports and appends grow with the log; results
 bench-peers: .venv-bench/.installed  ## the benchmarks' own environment, with the peers that install here
 
 docs: .venv-docs/.installed  ## the documentation as a site, in site/
-	.venv-docs/bin/mkdocs build --strict --quiet
+	.venv-docs/bin/mkdocs build --strict
 
 lint: $(VENV)/.installed-dev  ## style and types
 	$(BIN)/ruff check src exporters tests examples fuzz bench
