@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest test-frameworks test-page fuzz soak bench bench-growth bench-peers lint format clean
+.PHONY: help demo test test-oldest test-frameworks test-page fuzz soak bench bench-growth bench-peers docs lint format clean
 
 FUZZ_SECONDS ?= 600
 SOAK ?= 10
@@ -43,6 +43,9 @@ bench-growth: bench-peers  ## how reports and appends grow with the log; results
 
 bench-peers: .venv-bench/.installed  ## the benchmarks' own environment, with the peers that install here
 
+docs: .venv-docs/.installed  ## the documentation as a site, in site/
+	.venv-docs/bin/mkdocs build --strict
+
 lint: $(VENV)/.installed-dev  ## style and types
 	$(BIN)/ruff check src exporters tests examples fuzz bench
 	$(BIN)/ruff format --check src exporters tests examples fuzz bench
@@ -55,7 +58,7 @@ format: $(VENV)/.installed-dev  ## mend the style
 	$(BIN)/ruff format src exporters tests examples fuzz bench
 
 clean:  ## remove the environments and caches
-	rm -rf $(VENV) .venv-oldest .venv-frameworks .venv-adk .venv-page .venv-bench tests/page/node_modules tests/page/pictures .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-oldest .venv-frameworks .venv-adk .venv-page .venv-bench .venv-docs site tests/page/node_modules tests/page/pictures .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -106,6 +109,11 @@ $(VENV)/.installed-fuzz: $(VENV)/.installed-test
 	cd tests/page && npm ci --silent --no-audit --no-fund --ignore-scripts
 	$(PYTHON) -m venv .venv-page
 	.venv-page/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-page]'
+	@touch $@
+
+.venv-docs/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
 .venv-oldest/.installed: pyproject.toml
