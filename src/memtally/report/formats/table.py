@@ -113,6 +113,7 @@ def aligned(
 
 
 def record_cells(record: RecordUsage, options: Options) -> list[str]:
+    """One record's row, in the order of its headings."""
     mark = " (missing)" if record.status == "missing" else ""
     return [
         short_line(record.name) + mark,
