@@ -150,8 +150,7 @@ def test_doctor_prints_evidence_and_coverage(memory: Path) -> None:
             "the latest injection cost 40 tokens"
         ),
         (
-            f"- 'instructions/AGENTS.md': {unread}; placed into a context once, an estimated 0 tokens in all "
-            "(1 of them unmeasured); the latest injection cost unknown"
+            f"- 'instructions/AGENTS.md': {unread}; placed into a context once, at a cost that is unknown; the latest injection cost unknown"
         ),
     ]
     # the maintenance agent's read of decision/quiet is no use; the files are in no repository

@@ -325,6 +325,24 @@ def test_review_ranks_by_plain_keys(log: Path) -> None:
     assert found.tidy_protection[1].evidence == "read 2 times, last on 2026-05-01 (MemoryRead 2)"
 
 
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ([10, 20], "placed into a context 2 times, an estimated 30 tokens in all"),
+        (
+            [10, None, None],
+            "placed into a context 3 times, an estimated 10 tokens in all, without 2 placings of unknown size",
+        ),
+        ([None], "placed into a context once, at a cost that is unknown"),
+    ],
+)
+def test_an_unknown_cost_is_not_called_nothing(log: Path, sizes: list[int | None], said: str) -> None:
+    """Placings without a size are named beside the sum; where there is no other there is no sum."""
+    events = [exposure(n, record={"file_tokens_estimate": size}) for n, size in enumerate(sizes, 1)]
+    [item] = report_of(log, events).review().resident_review
+    assert item.evidence == f"no explicit read in what the log covers; {said}"
+
+
 def test_days_of_one_record(log: Path) -> None:
     """A record's days are those of the zone asked for, and their sum is the number of its events."""
     from zoneinfo import ZoneInfo
