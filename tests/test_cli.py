@@ -313,6 +313,19 @@ def test_init_recognizes_writes_and_keeps(run: Run, workspace: Path) -> None:
     assert 'workspace_id = "w"' in config.read_text()
 
 
+def test_init_tells_what_another_layout_would_find(run: Run, workspace: Path) -> None:
+    """Where the folder has records of two layouts, the one that was not chosen is named; a choice is a choice."""
+    (workspace / "CLAUDE.md").write_text("x")
+    assert "more would be records" not in run("init").stderr
+    (workspace / "decisions").mkdir()
+    for name in "ab":
+        (workspace / "decisions" / f"{name}.md").write_text("x")
+    said = run("init", "--force").stderr
+    assert "preset claude-code" in said
+    assert "2 more would be records by the preset generic: memtally init --preset generic --force" in said
+    assert "more would be" not in run("init", "--preset", "claude-code", "--force").stderr
+
+
 def test_init_says_what_the_log_names_and_no_file_is_found_for(run: Run, workspace: Path) -> None:
     """Kinds in the log that the chosen layout does not find are named, before anybody calls them gone."""
     (workspace / "knowledge").mkdir()

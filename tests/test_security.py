@@ -539,8 +539,11 @@ def test_a_file_that_a_link_leads_out_of_the_workspace_is_not_measured(
         "add use decision/new{0} --session {0}", "init --preset {0}", "log verify --ignore {0}", "tokens fetch {0}",
     ],
 )  # fmt: skip
-def test_a_terminal_gets_no_control_character(workspace: Path, command: str) -> None:
-    """On a real terminal, where nothing is stripped: names in the log and on the command line are visible text."""
+@pytest.mark.parametrize("color", [False, True])
+def test_a_terminal_gets_no_control_character(
+    workspace: Path, command: str, color: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a real terminal, where nothing is stripped: names are visible text, and colours are memtally's own."""
     import pty
 
     attacks = ["\x1b]52;c;AAAA\x07", "\x1b]8;;http://evil\x1b\\x", "a\rb", "\x9b31m", "\u202eevil", "\x1b[2J"]
@@ -549,6 +552,8 @@ def test_a_terminal_gets_no_control_character(workspace: Path, command: str) -> 
         with memtally.session(attack):
             memtally.record_use("MemoryRead", MemoryRecord("decision", attack, "x"))
     arguments = [part.format("\x1b[31m\x1b]52;c;A\x07\r\x9b\u202e") for part in command.split()]
+    monkeypatch.setenv("NO_COLOR", "" if color else "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(sys.executable, [sys.executable, "-m", "memtally", *arguments])
@@ -563,4 +568,6 @@ def test_a_terminal_gets_no_control_character(workspace: Path, command: str) -> 
     text = shown.decode().replace("\r\n", "\n")
     assert code in (0, 2)
     assert text.strip()
+    if color:  # bold, dim, green, yellow, blue, and their end; the names would have red
+        text = re.sub(r"\x1b\[(?:0|1|2|32|33|34)m", "", text)
     assert [c for c in text if not c.isprintable() and c != "\n"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -9,12 +10,12 @@ import click
 from memtally._presets import PRESETS
 from memtally.cli.options import workspace_option
 from memtally.cli.output import note
-from memtally.config import add_preset, write_config
+from memtally.config import Config, add_preset, write_config
 from memtally.errors import MemtallyError
 from memtally.inventory import scan
 from memtally.report import build_report
 from memtally.report._text import one_line
-from memtally.workspace import find_workspace
+from memtally.workspace import Workspace, find_workspace
 
 __all__ = ["init", "tokens"]
 
@@ -51,6 +52,8 @@ def init(workspace: str | None, preset: str | None, force: bool) -> None:
         kinds[kind] = kinds.get(kind, 0) + 1
     summary = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())) or "none yet"
     note(f"wrote {place.config_path} (preset {chosen}); records found: {summary}")
+    for other, number in [] if preset else _other_layouts(place, chosen):
+        note(f"{number} more would be records by the preset {other}: memtally init --preset {other} --force")
     strange = sorted({one_line(r.kind) for r in build_report(place.root).records if r.kind not in kinds})
     if strange:
         note(
@@ -58,6 +61,20 @@ def init(workspace: str | None, preset: str | None, force: bool) -> None:
         )
     if not found.complete:
         note(f"{place.root} has too many folders to look through; give a folder further down by --workspace")
+
+
+def _other_layouts(place: Workspace, chosen: str) -> Iterator[tuple[str, int]]:
+    """How many files each preset that was not chosen would find besides."""
+    known = {str(record.path) for record in scan(place, place.config()).records.values()}
+    for other in PRESETS:
+        # only what lies in the workspace: whatever the user has elsewhere is no sign of its layout
+        patterns = {
+            kind: tuple(one for one in globs if one[0] not in "~/{") for kind, globs in PRESETS[other].items()
+        }
+        records = scan(place, Config(records=patterns)).records if other != chosen else {}
+        paths = {str(record.path) for record in records.values()}
+        if paths - known:
+            yield other, len(paths - known)
 
 
 def _recognize(folder: Path) -> str:
