@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,14 @@ def test_unused_only_where_the_log_covers_it() -> None:
     assert [one[1] for one in found(MADE, Limits(unused_days=30))[0]] == ["read-long-ago", "never-read"]
     assert [one[1] for one in found(MADE, Limits(unused_days=31))[0]] == ["never-read"]
     assert [one[1] for one in found(MADE, Limits(unused_days=9))[0]] == ["read-long-ago", "never-read", "new"]
+
+
+def test_the_first_moment_of_the_time_belongs_to_it() -> None:
+    """A read exactly so many days ago is within them; a microsecond earlier is not."""
+    start = NOW - timedelta(days=10)
+    for last, number in ((start, 0), (start - timedelta(microseconds=1), 1)):
+        record = replace(RECORDS[0], last_used_at=last)
+        assert len(found(replace(MADE, records=(record,)), Limits(unused_days=10))[0]) == number
 
 
 @pytest.mark.parametrize(
@@ -154,6 +162,7 @@ def test_the_command(run: Run, tended: Path) -> None:
         0,
         "0 findings; 2 always-on records with 8 tokens a placing.\n",
     )
+    assert run("check", "--max-record-tokens", "5", "--strict", **plain).returncode == 0
     above = run("check", "--max-record-tokens", "4", "--max-resident-tokens", "7", **plain)
     assert above.returncode == 1
     assert above.stdout.splitlines()[:2] == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from conftest import SHARED
 from memtally.errors import InvalidValueError
 from memtally.report._text import clip, one_line, pad, stamp, utc_stamp, width
 from memtally.report.formats import FORMATS, Options, format_module
+from memtally.report.model import Coverage, RecordUsage, UsageReport
 from test_report import NOW, event, exposure, report_of
 
 HOSTILE = [
@@ -362,3 +364,21 @@ def test_a_damaged_log_has_the_same_figures_in_every_format(tmp_path: Path) -> N
     }
     assert set(shown) == set(FORMATS)
     assert all(figures == expected for figures in shown.values()), shown
+
+
+def test_the_page_calls_nothing_unused_before_anything_was_recorded() -> None:
+    """Without an event, or limited to some sources, the headline has no number of unread records."""
+    from memtally.report.formats.html.data import headline
+
+    there = RecordUsage("decision", "a", status="present")
+    read = RecordUsage("decision", "b", status="present", use_count=1)
+    coverage = Coverage(log_state="ok", inventory_state="complete")
+    for made, said in (
+        (UsageReport((there, read), coverage, NOW), ("1", "of 2 records that exist now")),
+        (UsageReport((there,), replace(coverage, log_state="no_log"), NOW), ("-", "nothing was recorded")),
+        (UsageReport((there,), replace(coverage, log_state="empty"), NOW), ("-", "nothing was recorded")),
+        (UsageReport((there, read), coverage, NOW, limited=True), ("-", "of 2 records that exist now")),
+        (UsageReport((), coverage, NOW), ("-", "no inventory to compare with")),
+    ):
+        [card] = [card for card in headline(made) if card["key"] == "unread"]
+        assert (card["value"], card["note"]) == said

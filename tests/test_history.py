@@ -12,11 +12,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from memtally.events import encode_event
+from memtally.ledger.decode import decode_line
 from memtally.report import UsageReport, build_report, counting, sharing
 from memtally.report.model import Route
 from memtally.report.support import covered_days, support
 from memtally.report.timeline import days_of, record_days
-from test_report import NOW, event, exposure, report_of
+from test_report import NOW, event, exposure
 
 READ, FOR_MAINTENANCE = Route("use", "MemoryRead", False), Route("use", "MemoryRead", True)
 
@@ -32,6 +34,18 @@ CHANGES = [
     ("Pacific/Apia", "2011-12-30T10:00:00"),
     ("Asia/Kathmandu", "2026-03-29T18:15:00"),
 ]
+
+
+def report_of(path: Path, events: list[dict[str, Any]], **options: Any) -> UsageReport:
+    """A report over these events, as the writer writes them: in bulk is only counted what has that form."""
+    lines = []
+    for one in events:
+        line = json.dumps(one).encode()
+        decoded = decode_line(line)[0]
+        dated = decoded and decoded[0].occurred_at is not None
+        lines.append(encode_event(decoded[0]) if dated else line + b"\n")
+    path.write_bytes(b"".join(lines))
+    return build_report(logs=[path], **{"now": NOW, **options})
 
 
 def log_around(change: str, number: int, seed: int) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from test_formats import HOSTILE
 from test_report import event, exposure, report_of
 
 OLDER = str(DATA / "usage-older-writer.jsonl")
+LONG = "a-long-name-of-a-record-" * 4
 READ = Route("use", "MemoryRead", False)
 Terminal = Callable[..., str]
 
@@ -67,6 +69,7 @@ def made(tmp_path: Path) -> UsageReport:
     events = [event(n, day=n) for n in range(1, 5)]
     events += [event(5, day=9, source="KnowledgeRef"), event(6, day=9, actor="maintenance")]
     events += [exposure(n, "b", day=n % 28 + 1) for n in range(10, 1_244)]
+    events += [event(1_999, LONG)]
     events += [event(2_000 + n, slug, source=f"S{slug}") for n, slug in enumerate(HOSTILE)]
     return report_of(tmp_path / "made.jsonl", events, history=UTC)
 
@@ -84,6 +87,9 @@ def test_every_figure_at_every_width(made: UsageReport, columns: int) -> None:
         assert all(c.isprintable() or c == "\n" for c in text)
         assert "[x](y)" in re.sub(r"\s", "", text) or "decision/a\n" in text
     text = terminal.report(made, options)
+    whole = re.sub(r"\s", "", text + terminal.review(made.review(), made, options))
+    assert columns >= 70 or f"decision/{LONG}" in whole  # above, its rows stand beside figures
+    assert "…" not in text
     assert "KnowledgeRef1,MemoryRead4" in re.sub(r"\s", "", text) or columns >= 85  # there beside figures
     rows = [line.split() for line in text.splitlines()]
     if columns >= 77:
@@ -114,6 +120,12 @@ def test_the_chart_of_a_record(made: UsageReport) -> None:
     plain = terminal.show(made["decision", "a"], {}, made, Options(columns=80, block_characters=False))
     assert "2026-05-09  #+ 1, 1\n" in plain
     assert plain.isascii()
+    # one beside 1,000: still one character
+    much = {"2026-05-01": {READ: 1}, "2026-05-02": {READ: 1_000}}
+    history = replace(made, history={("decision", "a"): much})
+    text = terminal.show(made["decision", "a"], {}, history, Options(columns=80))
+    assert "2026-05-01  █ 1\n" in text
+    assert f"2026-05-02  {'█' * 46} 1,000\n" in text  # 80 columns without 34
     # 1,234 placings on 28 days: 44 a day, 45 on the first two; 60 columns of bars have room for all
     placed = terminal.show(made["decision", "b"], {}, made, Options(columns=200))
     assert f"2026-05-11  {'░' * 45} 45\n" in placed
@@ -133,7 +145,11 @@ def test_the_chart_of_a_record(made: UsageReport) -> None:
         (["2025-12-31", "2026-08-03"], "month", ["2025-12", *(f"2026-{n:02d}" for n in range(1, 9))]),
         (["2020-06-01", "2023-01-01"], "year", ["2020", "2021", "2022", "2023"]),
         (["0001-01-01", "9999-12-31"], "year", ["0001", "9999"]),
-        (["0001-01-01", "0001-02-20"], "week", None),
+        (
+            ["0001-01-01", "0001-02-01"],
+            "week",
+            ["0001-01-01", "0001-01-08", "0001-01-15", "0001-01-22", "0001-01-29"],
+        ),
         (["9999-12-01", "9999-12-31"], "day", [f"9999-12-{n:02d}" for n in range(1, 32)]),
         (["2026-05-01", "undated"], "day", ["2026-05-01", "undated"]),
         (["undated"], "day", ["undated"]),

@@ -67,7 +67,7 @@ def _number(unit: str, first: date, last: date) -> int:
 
 def _start(unit: str, day: date) -> date:
     if unit == "week":
-        return day - timedelta(days=min(day.weekday(), day.toordinal() - 1))
+        return day - timedelta(days=day.weekday())  # the first day of all is a Monday
     return day.replace(day=1) if unit == "month" else day.replace(month=1, day=1) if unit == "year" else day
 
 
