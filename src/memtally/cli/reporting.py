@@ -139,7 +139,7 @@ def show_text(record: str, given: dict[str, Any]) -> str:
         made = report_of(
             source,
             filters,
-            sessions=True,
+            sessions=_format(given) == "json",  # it alone has them, and they take each event by itself
             now=now,
             processes=available_processes(),
             history=options.zone,
