@@ -15,9 +15,10 @@ import pytest
 
 from memtally.report import UsageReport
 from memtally.report.checking import Cost, Limits, always_on, check_report
-from memtally.report.model import Coverage, RecordUsage, SourceCoverage
+from memtally.report.model import Coverage, RecordUsage, Route, SourceCoverage
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
+IGNORE = "; if that is as it should be: --ignore-source MemoryRead"
 Run = Any
 
 
@@ -43,9 +44,10 @@ COVERAGE = Coverage(
     inventory_state="complete",
     first_event_at=on(1, month=4),
     last_event_at=on(30),
-    sources={"MemoryRead": SourceCoverage(9, on(1, month=4), on(30))},
+    read_sources={"MemoryRead": SourceCoverage(9, on(1, month=4), on(30))},
 )
-MADE = UsageReport(RECORDS, COVERAGE, NOW)
+UNDATED = {"undated": {Route("use", "MemoryRead", False): 1}}
+MADE = UsageReport(RECORDS, COVERAGE, NOW, history={("request", "undated"): UNDATED})
 
 
 def found(
@@ -82,15 +84,36 @@ def test_the_first_moment_of_the_time_belongs_to_it() -> None:
 @pytest.mark.parametrize(
     ("change", "days", "why"),
     [
-        ({"first_event_at": on(25)}, 10, "the log begins on 2026-05-25, less than 10 days ago"),
-        ({}, 61, "the log begins on 2026-04-01, less than 61 days ago"),
-        ({}, 10**9, "the log begins on 2026-04-01, less than 1,000,000,000 days ago"),
-        ({"last_event_at": on(20)}, 10, "nothing has been recorded since 2026-05-20"),
         (
-            {"log_state": "no_log", "first_event_at": None, "last_event_at": None},
+            {"read_sources": {"MemoryRead": SourceCoverage(9, on(25), on(30))}},
             10,
-            "nothing has been recorded",
+            f"the source MemoryRead has recorded reads only since 2026-05-25, less than 10 days ago{IGNORE}",
         ),
+        (
+            {},
+            61,
+            f"the source MemoryRead has recorded reads only since 2026-04-01, less than 61 days ago{IGNORE}",
+        ),
+        (
+            {},
+            10**9,
+            f"the source MemoryRead has recorded reads only since 2026-04-01, less than 1,000,000,000 days ago{IGNORE}",
+        ),
+        (
+            {"read_sources": {"MemoryRead": SourceCoverage(9, on(1), on(20))}},
+            10,
+            f"the source MemoryRead is silent since 2026-05-20{IGNORE}",
+        ),
+        (
+            {"read_sources": {"MemoryRead": SourceCoverage(1, None, None)}},
+            10,
+            "the source MemoryRead has no dated read",
+        ),
+        (
+            {"read_sources": {}},
+            10,
+            "no read has been recorded",
+        ),  # though there are placings: the log is not empty
         (
             {"inventory_state": "incomplete"},
             10,
@@ -102,11 +125,20 @@ def test_the_first_moment_of_the_time_belongs_to_it() -> None:
             10,
             "the source SkillInvoke is configured and has never recorded",
         ),
-        ({"damaged_lines": 2}, 10, "2 damaged lines in the log (memtally log verify)"),
         (
-            {"sources": {**COVERAGE.sources, "KnowledgeRef": SourceCoverage(1, on(1), on(2))}},
+            {"damaged_lines": 2},
             10,
-            "the source KnowledgeRef is silent since 2026-05-02; if it is no longer used: --retired KnowledgeRef",
+            "2 damaged lines in the log, which may have been reads (memtally log verify)",
+        ),
+        (
+            {"conflicting_events": 1},
+            10,
+            "1 conflicting event in the log, which may have been reads (memtally log verify)",
+        ),
+        (
+            {"unknown_events": 3},
+            10,
+            "3 events of an unknown sort in the log, which may have been reads (memtally log verify)",
         ),
     ],
 )
@@ -118,12 +150,24 @@ def test_what_the_log_does_not_support_is_said(change: dict[str, Any], days: int
     assert [one.text for one in checked.unknown] == [why]
 
 
-def test_a_retired_source_may_be_silent() -> None:
-    """What the user calls retired holds nothing up."""
-    sources = {**COVERAGE.sources, "Old": SourceCoverage(1, on(1), on(2))}
-    made = replace(MADE, coverage=replace(COVERAGE, sources=sources, silent_sources=("Never",)))
-    limits = Limits(unused_days=10, retired=("Old", "Never"))
-    assert len(found(made, limits)[0]) == 2
+def test_a_source_may_be_ignored_but_not_all() -> None:
+    """What the user says need not cover the time holds nothing up; without any other route nothing is said."""
+    sources = {**COVERAGE.read_sources, "Old": SourceCoverage(1, on(1), on(2))}
+    made = replace(MADE, coverage=replace(COVERAGE, read_sources=sources, silent_sources=("Never",)))
+    assert len(found(made, Limits(unused_days=10, ignored_sources=("Old", "Never")))[0]) == 2
+    everything = Limits(unused_days=10, ignored_sources=("Old", "Never", "MemoryRead"))
+    assert found(made, everything) == ([], [("unused-days", None, None)])
+
+
+@pytest.mark.parametrize("day", ["undated", "2999-01-01"])
+def test_a_later_read_at_an_unknown_time_is_no_absence(day: str) -> None:
+    """A record last read long ago by its dates, and once more at a time nobody knows, is not called unused."""
+    key = ("decision", "read-long-ago")
+    used, kept = Route("use", "MemoryRead", False), Route("use", "MemoryRead", True)
+    for route, unknown in ((used, True), (kept, False)):
+        made = replace(MADE, records=(RECORDS[1],), history={key: {day: {route: 1}}})
+        findings, unsaid = found(made, Limits(unused_days=10))
+        assert (len(findings), len(unsaid)) == ((0, 1) if unknown else (1, 0))
 
 
 def test_tokens_against_limits() -> None:
@@ -184,7 +228,7 @@ def test_the_command(run: Run, tended: Path) -> None:
     unknown = run("check", "--unused-days", "30")
     assert (unknown.returncode, unknown.stdout.splitlines()[0]) == (
         0,
-        "cannot be said: unused-days: nothing has been recorded",
+        "cannot be said: unused-days: no read has been recorded",
     )
     assert run("check", "--unused-days", "30", "--strict").returncode == 1
 
@@ -212,6 +256,77 @@ def test_a_placing_of_a_part_costs_the_part(run: Run, tended: Path) -> None:
     assert "with 5 tokens a placing" in run("check", "--max-resident-tokens", "9", **plain).stdout
     (tended / "CLAUDE.md").write_text("x" * 400)
     assert "with 103 tokens a placing" in run("check", "--max-resident-tokens", "999", **plain).stdout
+
+
+def event(number: int, at: str, slug: str, **fields: Any) -> str:
+    """One read of a decision, as a line."""
+    record = {"kind": "decision", "slug": slug, **fields.pop("record", {})}
+    line = {"id": str(number), "occurred_at": at, "event": "use", "source": "MemoryRead", "records": [record]}
+    return json.dumps(line | fields) + "\n"
+
+
+def test_a_read_after_the_placing_does_not_stand_for_it(run: Run, tended: Path) -> None:
+    """A file that grew since it was placed costs its present size, also where a read has recorded that size."""
+    plain = {"MEMTALLY_TOKENIZER": "bytes/4"}
+    placed = {"kind": "instructions", "file_bytes": 20, "injected_tokens_estimate": 2, "injected_bytes": 8}
+    log = tended / ".memtally" / "usage.jsonl"
+    log.write_text(
+        event(1, "2026-05-01T00:00:00.000000Z", "CLAUDE.md", record=placed, event="resident_exposure")
+        + event(
+            2, "2026-05-02T00:00:00.000000Z", "CLAUDE.md", record={"kind": "instructions", "file_bytes": 400}
+        )
+    )
+    (tended / "CLAUDE.md").write_text("x" * 400)
+    above = run("check", "--max-record-tokens", "99", **plain)
+    assert (above.returncode, "100 tokens a placing by bytes/4" in above.stdout) == (1, True)
+    # a later placing of unknown cost makes the latest known one no evidence of the present file either
+    unknown = {"kind": "instructions", "file_bytes": 400}
+    with log.open("a") as stream:
+        stream.write(
+            event(3, "2026-05-03T00:00:00.000000Z", "CLAUDE.md", record=unknown, event="resident_exposure")
+        )
+    assert run("check", "--max-record-tokens", "99", **plain).returncode == 1
+
+
+def test_what_recording_has_lost_is_no_absence(run: Run, tended: Path) -> None:
+    """Placings, maintenance's reads, faults and lost events: nothing is called unused; with whole reads it is."""
+    (tended / ".memtally" / "config.toml").write_text('[records]\ndecision = ["decisions/*.md"]\n')
+    (tended / "decisions").mkdir()
+    for name in "ab":
+        (tended / "decisions" / f"{name}.md").write_text("x")
+    log = tended / ".memtally" / "usage.jsonl"
+    old, lately = "2026-04-01T00:00:00.000000Z", "2026-05-31T00:00:00.000000Z"
+    arguments = ("check", "--unused-days", "30", "--now", "2026-06-01", "--json")
+
+    def checked(*lines: str) -> tuple[list[str], list[str]]:
+        log.write_text("".join(lines))
+        got = json.loads(run(*arguments).stdout)
+        return [one["record"]["slug"] for one in got["findings"]], [one["text"] for one in got["unknown"]]
+
+    first, last = event(1, old, "a"), event(2, lately, "b")
+    assert checked(first, last) == (["a"], [])
+    placed = {"event": "resident_exposure", "source": "ResidentInjection"}
+    assert checked(event(1, old, "a", **placed), event(2, lately, "b", **placed)) == (
+        [],
+        ["no read has been recorded"],
+    )
+    assert checked(first, event(2, lately, "b", actor="maintenance")) == (
+        [],
+        [f"the source MemoryRead is silent since 2026-04-01{IGNORE}"],
+    )
+    fault = {
+        "at": datetime(2026, 5, 20, tzinfo=UTC).timestamp(),
+        "fault": "log_write",
+        "count": 9,
+        "message": "x",
+    }
+    health = tended / ".memtally" / "health.jsonl"
+    health.write_text(json.dumps(fault) + "\n")
+    assert checked(first, last) == ([], ["recording has failed (log write; memtally status)"])
+    health.write_text(json.dumps(fault | {"at": datetime(2026, 4, 20, tzinfo=UTC).timestamp()}) + "\n")
+    assert checked(first, last) == (["a"], [])  # before the time that is asked for
+    health.write_text(json.dumps({"at": 1.0, "pid": 1, "host": "elsewhere", "waiting": 9}) + "\n")
+    assert checked(first, last) == ([], ["events wait outside the log, or are lost (memtally status)"])
 
 
 def test_the_pre_commit_hook(tended: Path) -> None:
@@ -250,6 +365,17 @@ def test_the_completion_script(run: Run, shell: str) -> None:
 def test_bash_completes(run: Run, tended: Path) -> None:
     """A real bash, with the script sourced, completes commands, formats and records of log and inventory."""
     run("add", "use", "decision/from-the-log")
+    for hostile in (
+        "x;touch pwned",
+        "$(touch pwned)",
+        "`touch pwned`",
+        "two words",
+        "a*",
+        "plugin:name",
+        "~",
+        "-x",
+    ):
+        run("add", "use", f"decision/{hostile}")
     script = tended / "completion.bash"
     script.write_text(run("completion", "bash").stdout)
     (tended / "bin").mkdir()
@@ -276,7 +402,13 @@ def test_bash_completes(run: Run, tended: Path) -> None:
 
     assert completed("memtally", "re") == ["report", "review"]
     assert completed("memtally", "report", "--format", "c") == ["csv"]
-    assert completed("memtally", "show", "") == ["decision/from-the-log", "instructions/CLAUDE.md", "rule/a"]
-    assert completed("memtally", "show", "dec") == ["decision/from-the-log"]
+    assert completed("memtally", "show", "") == [
+        "decision/-x",
+        "decision/from-the-log",
+        "instructions/CLAUDE.md",
+        "rule/a",
+    ]
+    assert completed("memtally", "show", "decision/f") == ["decision/from-the-log"]
+    assert not (tended / "pwned").exists()
     (tended / ".memtally" / "config.toml").write_text("[")
     assert completed("memtally", "show", "") == []

@@ -34,6 +34,7 @@ NOW = ("--now", "2026-06-01")
         (("report", "--format", "xml"), r"'xml' is not one of"),
         (("report", "--json", "--format", "csv"), r"exclude each other"),
         (("report", "--json", "--format", "html"), r"exclude each other"),
+        (("report", "--format", "html", "--limit", "1"), r"a page has every record; leave out --limit"),
         (("report", "--sort", "size"), r"'size' is not one of"),
         (("report", "--limit", "-1"), r"-1"),
         (("report", "--since", "soon"), r"--since.*'soon' is no time; use 7d"),

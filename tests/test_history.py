@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
@@ -194,20 +195,24 @@ def test_many_days_in_small_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_how_far_the_log_supports_an_absence(tmp_path: Path) -> None:
-    """A record's age beside the time that the log covers: all of its life, a part, or unknown."""
-    made = report_of(tmp_path / "log.jsonl", [event(1, day=22)])  # to the 1st of June 00:00: nine whole days
+    """A record's age beside the time in which reads were recorded: all of its life, a part, or unknown."""
+    log = tmp_path / "log.jsonl"
+    events = [exposure(1, day=1), event(2, day=5, actor="maintenance"), event(3, day=22)]
+    made = report_of(log, events)  # from the first read to the 1st of June 00:00: nine whole days
     [record] = made.records
     assert covered_days(made) == 9
     for age, said in (
-        (9, "the log begins on 2026-05-22, before the record was there: its whole life is covered"),
-        (10, "the log begins on 2026-05-22: the 1 day before that are not covered"),
-        (None, "the log begins on 2026-05-22; how long the record has been there is not known"),
+        (8, "reads are recorded since 2026-05-22, before the record was there: its whole life is covered"),
+        (9, "reads are recorded since 2026-05-22, about when the record came"),
+        (10, "reads are recorded since 2026-05-22: the 1 day before that are not covered"),
+        (None, "reads are recorded since 2026-05-22; how long the record has been there is not known"),
     ):
-        from dataclasses import replace
-
         assert support(replace(record, age_days=age), made) == said
-    nothing = build_report(logs=[_empty(tmp_path)], now=NOW)
-    assert support(record, nothing) == "nothing was recorded, so nothing can be said"
+    nothing = "no read was recorded, so nothing can be said"
+    assert support(record, build_report(logs=[_empty(tmp_path)], now=NOW)) == nothing
+    assert support(record, report_of(log, events[:2])) == nothing
+    part = report_of(log, events, until=datetime(2026, 5, 30, tzinfo=UTC))
+    assert support(record, part) == "only a part of the log's time was counted, so nothing can be said"
 
 
 def _empty(folder: Path) -> Path:

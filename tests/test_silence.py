@@ -73,6 +73,7 @@ def test_status_tells_a_source_that_stopped(workspace: Path, warnings: Any) -> N
     for source, numbers, sort in (
         ("MemoryRead", range(10), "use"),
         ("KnowledgeRef", range(20), "use"),
+        ("ShellRead", range(20_000, 20_020), "use"),  # a clock that runs fifty years ahead
         ("MemorySearch", range(10), "use"),
         ("ResidentInjection", range(20), "resident_exposure"),
     ):
@@ -80,6 +81,17 @@ def test_status_tells_a_source_that_stopped(workspace: Path, warnings: Any) -> N
             record = {"kind": "decision", "slug": "a"}
             line = {"id": f"{source}{day}", "occurred_at": f"{day}T09:00:00.000000Z", "event": sort}
             lines.append(json.dumps(line | {"source": source, "records": [record]}) + "\n")
+    for day, _ in days(
+        range(10, 20), "MemoryRead"
+    ):  # maintenance goes on by the same source: no sign of life
+        line = {
+            "id": f"kept{day}",
+            "occurred_at": f"{day}T09:00:00.000000Z",
+            "event": "use",
+            "actor": "maintenance",
+        }
+        record = {"kind": "decision", "slug": "a"}
+        lines.append(json.dumps(line | {"source": "MemoryRead", "records": [record]}) + "\n")
     folder = workspace / ".memtally"
     folder.mkdir()
     (folder / "usage.jsonl").write_text("".join(lines))

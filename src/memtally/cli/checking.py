@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import click
 
+from memtally import health
 from memtally.cli.options import json_option, moment_option, no_color_option, source_options
 from memtally.inventory import InventoryRecord, scan
 from memtally.report import UsageReport
 from memtally.report._text import counted, one_line, utc_stamp
 from memtally.report.build import open_source, report_of
-from memtally.report.checking import Checked, Cost, Finding, Limits, always_on, check_report
+from memtally.report.checking import Checked, Cost, Finding, Limits, always_on, check_report, start_of
 from memtally.report.sharing import available_processes
 from memtally.report.tally import Filters
 from memtally.tokens import estimator
-from memtally.workspace import find_workspace
+from memtally.workspace import Workspace, find_workspace
 
 __all__ = ["check"]
 
@@ -43,10 +45,11 @@ _FORMAT_VERSION = 1
     help="Records without a read for so long, where the log supports saying it.",
 )
 @click.option(
-    "--retired",
+    "--ignore-source",
+    "ignored",
     multiple=True,
     metavar="SOURCE",
-    help="A route no longer used: its silence is meant; may be repeated.",
+    help="A route that need not cover that time: given up, or rarely used; may be repeated.",
 )
 @click.option("--strict", is_flag=True, help="What cannot be said is a finding, too.")
 @click.option("--now", metavar="TIME", help="The time the check is made for (for reproducible output).")
@@ -58,7 +61,7 @@ def check(
     max_record_tokens: int | None,
     max_resident_tokens: int | None,
     unused_days: int | None,
-    retired: tuple[str, ...],
+    ignored: tuple[str, ...],
     strict: bool,
     now: str | None,
     as_json: bool,
@@ -69,8 +72,8 @@ def check(
     There are no limits but yours. The tokens of an always-on record are those of its latest placing, or of
     its whole file where that has another size since or was never placed. It deletes nothing.
     """
-    limits = Limits(max_record_tokens, max_resident_tokens, unused_days, retired)
-    if limits == Limits(retired=retired):
+    limits = Limits(max_record_tokens, max_resident_tokens, unused_days, ignored)
+    if limits == Limits(ignored_sources=ignored):
         raise click.UsageError(
             "nothing to check; give --max-record-tokens, --max-resident-tokens or --unused-days"
         )
@@ -81,10 +84,12 @@ def check(
             Filters(),
             now=None if now is None else moment_option("--now", now),
             processes=available_processes(),
+            history=None if unused_days is None else UTC,
         )
         records = {} if source.place is None else scan(source.place, source.config).records
     costs = {(one.kind, one.slug): _cost(made, (one.kind, one.slug), records) for one in always_on(made)}
-    checked = check_report(made, costs, limits)
+    gaps = [] if unused_days is None else list(_lost(place, made, unused_days))
+    checked = check_report(made, costs, limits, gaps)
     click.echo(
         _as_json(made, checked, limits, strict) if as_json else _as_text(checked, costs, limits, strict)
     )
@@ -99,7 +104,7 @@ def _cost(
     each = record.estimated_tokens_per_injection
     if found is None:
         return Cost(None, "")
-    if each is not None and record.file_bytes == found.file_bytes:
+    if each is not None and record.file_bytes_at_injection == found.file_bytes:
         return Cost(each, " and ".join(record.tokenizers))
     try:
         text = Path(found.path).read_bytes().decode("utf-8", "replace")
@@ -108,6 +113,16 @@ def _cost(
     counter = estimator()
     counter.load()
     return Cost(*counter.estimate(text))
+
+
+def _lost(place: Workspace, made: UsageReport, days: int) -> Iterator[str]:
+    """Why reads of these days may be missing, by what recording has left word of."""
+    if health.read_waiting(str(place.directory)):
+        yield "events wait outside the log, or are lost (memtally status)"
+    start = start_of(made, days).timestamp()
+    for kind, fault in sorted(health.read_faults(str(place.directory)).items()):
+        if fault["at"] >= start:
+            yield f"recording has failed ({kind.replace('_', ' ')}; memtally status)"
 
 
 def _as_text(checked: Checked, costs: Mapping[tuple[str, str], Cost], limits: Limits, strict: bool) -> str:
@@ -147,7 +162,7 @@ def _as_json(made: UsageReport, checked: Checked, limits: Limits, strict: bool) 
                 "record_tokens": limits.record_tokens,
                 "resident_tokens": limits.resident_tokens,
                 "unused_days": limits.unused_days,
-                "retired": sorted(limits.retired),
+                "ignored_sources": sorted(limits.ignored_sources),
                 "strict": strict,
             },
             "findings": plain(checked.findings),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 __all__ = ["complete_record", "completion"]
 
 _SHELLS = ("bash", "zsh", "fish")
+_PLAIN = re.compile(r"\w[\w./@+-]*")
 
 
 @click.command()
@@ -33,12 +35,13 @@ def completion(shell: str) -> None:
 def complete_record(context: click.Context, parameter: Any, incomplete: str) -> list[CompletionItem]:
     """The records that the inventory and the log's checkpoint know, by ``kind/slug``.
 
-    A shell waits for it: nothing is said or raised, and nothing is kept.
+    A shell waits for it: nothing is said or raised, and nothing is kept. The shells put a name in as it
+    stands, and would run what a ``;`` or ``$(...)`` in it says: only names of one plain word are offered.
     """
     from memtally.report import build_report  # noqa: PLC0415 - only when a name is completed
 
     with contextlib.suppress(Exception):
         made = build_report(context.params.get("workspace"))
-        names = [record.name for record in made.records if record.name.isprintable()]
+        names = [record.name for record in made.records if _PLAIN.fullmatch(record.name)]
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return []

@@ -61,6 +61,8 @@ def report(everything: bool, sort: str | None, **given: Any) -> None:
 
     A workspace without a log gives an empty report that says so.
     """
+    if given["limit"] is not None and given["format_name"] == "html":
+        raise click.UsageError("a page has every record; leave out --limit")
     emit(report_text(given, sort=sort, everything=everything), given["output"], given["logs"])
 
 

@@ -17,7 +17,7 @@ from memtally.report.calendar import Calendar
 from memtally.report.model import Coverage, InventoryState, LogState, RecordUsage, SourceCoverage, UsageReport
 from memtally.report.resuming import count_on
 from memtally.report.sessions import SessionCounts, count_sessions
-from memtally.report.tally import Filters, Latest, RecordTally, Span, Tally
+from memtally.report.tally import Cell, Filters, Latest, RecordTally, Span, Tally
 from memtally.workspace import Workspace, find_workspace
 
 __all__ = ["LogSource", "build_report", "microseconds", "moment", "open_source", "report_of"]
@@ -120,6 +120,7 @@ def report_of(
         coverage=_coverage(survey.tally, survey.counts, source, inventory.complete),
         generated_at=moment_now,
         limited=filters.sources is not None,
+        whole=filters.unlimited,
         aliases=config.aliases,
         history=None if calendar is None else survey.tally.history(filters.kinds, filters.sources),
     )
@@ -212,11 +213,18 @@ def _usage(
         age_days=None if found is None else found.age_days,
         tokenizers=tuple(sorted(figures.tokenizers)),
         user_level=key[1].startswith("~/") or (found is not None and found.user_level),
+        file_bytes_at_injection=_size_at_injection(tally.placed),
     )
 
 
 def _value(latest: Latest | None) -> int | None:
     return None if latest is None else latest[2]
+
+
+def _size_at_injection(placed: Cell) -> int | None:
+    """The latest placing's size, where that placing is the one whose tokens are told."""
+    size, tokens = placed.file_bytes, placed.injection_tokens
+    return None if size is None or tokens is None or size[:2] != tokens[:2] else size[2]
 
 
 def _moment_of(stamp: str) -> datetime | None:
@@ -245,6 +253,7 @@ def _coverage(tally: Tally, counts: ReadCounts, source: LogSource, complete: boo
         clock_skewed_events=tally.skewed,
         undated_events=tally.undated,
         maintenance_events=tally.maintenance,
+        read_sources={name: _source_coverage(span) for name, span in tally.read_sources.items()},
     )
 
 

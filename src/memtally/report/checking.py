@@ -5,15 +5,18 @@ What cannot be said is no finding: it is told apart, so that nobody takes it for
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from memtally.errors import InvalidValueError
+from memtally.events import USE
 from memtally.report._text import counted, stamp
+from memtally.report.calendar import UNDATED_DAY
 from memtally.report.model import RecordUsage, UsageReport
 
-__all__ = ["Checked", "Cost", "Finding", "Limits", "always_on", "check_report"]
+__all__ = ["Checked", "Cost", "Finding", "Limits", "always_on", "check_report", "start_of"]
 
 Key = tuple[str, str]
 
@@ -27,12 +30,14 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is asked for; ``None`` is not checked. ``retired``: sources whose silence is meant."""
+    """What is asked for; ``None`` is not checked. ``ignored_sources``: those that need not
+    cover the time, because they have been given up, or are known to be rarely used.
+    """
 
     record_tokens: int | None = None
     resident_tokens: int | None = None
     unused_days: int | None = None
-    retired: Collection[str] = ()
+    ignored_sources: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +69,19 @@ def always_on(made: UsageReport) -> list[RecordUsage]:
     ]
 
 
-def check_report(made: UsageReport, costs: Mapping[Key, Cost], limits: Limits) -> Checked:
-    """Hold a report against limits. ``costs``: of each record in ``always_on``."""
+def check_report(
+    made: UsageReport, costs: Mapping[Key, Cost], limits: Limits, gaps: Iterable[str] = ()
+) -> Checked:
+    """Hold a report against limits. ``costs``: of each record in ``always_on``.
+
+    ``gaps``: why reads may be missing in the log, besides what the report tells of it. For ``unused_days``
+    the report needs its ``history``, where reads at unknown times are.
+    """
     checked = Checked()
     if limits.record_tokens is not None or limits.resident_tokens is not None:
         _check_tokens(made, costs, limits, checked)
     if limits.unused_days is not None:
-        _check_unused(made, limits.unused_days, limits.retired, checked)
+        _check_unused(made, limits.unused_days, limits.ignored_sources, gaps, checked)
     return checked
 
 
@@ -97,12 +108,23 @@ def _check_tokens(made: UsageReport, costs: Mapping[Key, Cost], limits: Limits, 
         checked.findings.append(Finding("resident-tokens", None, total, limit, text))
 
 
-def _check_unused(made: UsageReport, days: int, retired: Collection[str], checked: Checked) -> None:
+def start_of(made: UsageReport, days: int) -> datetime:
+    """The first moment of so many days before the report; at the beginning of the calendar, that."""
     try:
-        start = made.generated_at - timedelta(days=days)
+        return made.generated_at - timedelta(days=days)
     except OverflowError:
-        start = datetime.min.replace(tzinfo=UTC)
-    reasons = list(_gaps(made, start, days, retired))
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _check_unused(
+    made: UsageReport, days: int, ignored: Collection[str], gaps: Iterable[str], checked: Checked
+) -> None:
+    if made.history is None:
+        raise InvalidValueError(
+            "report", "UsageReport", "has no events by day", "make it by build_report(history=zone)"
+        )
+    start = start_of(made, days)
+    reasons = [*_gaps(made, start, days, ignored), *gaps]
     for reason in reasons:
         checked.unknown.append(Finding("unused-days", None, None, days, reason))
     if reasons:
@@ -112,8 +134,10 @@ def _check_unused(made: UsageReport, days: int, retired: Collection[str], checke
         key, last = (record.kind, record.slug), record.last_used_at
         if record.status != "present" or record.user_level or key in placed or (last and last >= start):
             continue
-        if record.use_count and last is None:  # read at an unknown time, perhaps yesterday
-            checked.unknown.append(Finding("unused-days", key, None, days, "read at an unknown time"))
+        if _read_at_unknown_time(made, key):  # perhaps yesterday
+            checked.unknown.append(
+                Finding("unused-days", key, None, days, "read at a time that is not certain")
+            )
         elif last is not None:
             since = (made.generated_at - last).days
             text = f"last read on {stamp(last, UTC)[:10]}, {counted(since, 'day')} ago; the limit is {days:,}"
@@ -127,31 +151,52 @@ def _check_unused(made: UsageReport, days: int, retired: Collection[str], checke
             checked.findings.append(Finding("unused-days", key, record.age_days, days, text))
 
 
-def _gaps(made: UsageReport, start: datetime, days: int, retired: Collection[str]) -> Iterator[str]:
-    """Why the log does not support calling anything unused over these days."""
+def _read_at_unknown_time(made: UsageReport, key: Key) -> bool:
+    """Whether a use of the record has no time, or one in the future, by a clock that was wrong."""
+    today = made.generated_at.date().isoformat()
+    return any(
+        route.event == USE and not route.maintenance
+        for day, routes in (made.history or {}).get(key, {}).items()
+        if day == UNDATED_DAY or day > today
+        for route in routes
+    )
+
+
+def _gaps(made: UsageReport, start: datetime, days: int, ignored: Collection[str]) -> Iterator[str]:
+    """Why the log does not support calling anything unused over these days.
+
+    Placings and maintenance's reads are no sign that agents' reads were recorded.
+    """
     coverage = made.coverage
-    first, last = coverage.first_event_at, coverage.last_event_at
     if coverage.inventory_state != "complete":
         yield _no_inventory(made)
-    if coverage.log_state != "ok" or first is None or last is None:
-        yield "nothing has been recorded"
-        return
-    if first > start:
-        yield f"the log begins on {stamp(first, UTC)[:10]}, less than {counted(days, 'day')} ago"
-    elif last < start:
-        yield f"nothing has been recorded since {stamp(last, UTC)[:10]}"
-    else:
-        for name, source in coverage.sources.items():
-            if name not in retired and (source.last is None or source.last < start):
-                when = (
-                    "has no dated event" if source.last is None else f"is silent since {source.last:%Y-%m-%d}"
-                )
-                yield f"the source {name} {when}; if it is no longer used: --retired {name}"
+    if not made.whole or made.limited:
+        yield "the report is limited to a part of the log"
+    reading = {name: source for name, source in coverage.read_sources.items() if name not in ignored}
+    if not reading:
+        yield "no read has been recorded"
+    for name, source in reading.items():
+        if source.first is None or source.last is None:
+            yield f"the source {name} has no dated read"
+        elif source.first > start:
+            since = f"{stamp(source.first, UTC)[:10]}, less than {counted(days, 'day')} ago"
+            yield f"the source {name} has recorded reads only since {since}{_ignoring(name)}"
+        elif source.last < start:
+            yield f"the source {name} is silent since {stamp(source.last, UTC)[:10]}{_ignoring(name)}"
     for name in coverage.silent_sources:
-        if name not in retired:
+        if name not in ignored:
             yield f"the source {name} is configured and has never recorded"
-    if coverage.damaged_lines:
-        yield f"{counted(coverage.damaged_lines, 'damaged line')} in the log (memtally log verify)"
+    for number, noun in (
+        (coverage.damaged_lines, "damaged line"),
+        (coverage.conflicting_events, "conflicting event"),
+        (coverage.unknown_events, "event of an unknown sort"),
+    ):
+        if number:
+            yield f"{counted(number, noun)} in the log, which may have been reads (memtally log verify)"
+
+
+def _ignoring(name: str) -> str:
+    return f"; if that is as it should be: --ignore-source {name}"
 
 
 def _no_inventory(made: UsageReport) -> str:

@@ -59,6 +59,8 @@ class RecordUsage:
     age_days: int | None = None
     tokenizers: tuple[str, ...] = ()
     user_level: bool = False
+    file_bytes_at_injection: int | None = None
+    """The file's size at the placing that ``estimated_tokens_per_injection`` is of."""
 
     @property
     def name(self) -> str:
@@ -108,6 +110,8 @@ class Coverage:
     clock_skewed_events: int = 0
     undated_events: int = 0
     maintenance_events: int = 0
+    read_sources: Mapping[str, SourceCoverage] = field(default_factory=dict)
+    """The sources by which reads came that count as uses: neither exposures nor maintenance's reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,8 @@ class UsageReport:
     generated_at: datetime
     limited: bool = False
     """Whether uses by some sources were left out, so that nothing can be called unused."""
+    whole: bool = True
+    """Whether all of the log's time was counted, not a period of it."""
     aliases: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """Older names of records, by which they can be asked for too."""
     history: History | None = None

@@ -129,6 +129,7 @@ class RecordTally:
     sources: dict[str, int] = field(default_factory=dict)
     maintenance: int = 0
     exposures: Span = field(default_factory=Span)
+    placed: Cell = field(default_factory=Cell)
     every: Cell = field(default_factory=Cell)
 
 
@@ -289,6 +290,15 @@ class Tally:
         }
 
     @property
+    def read_sources(self) -> dict[str, Span]:
+        """The reads that count as uses, by source."""
+        return {
+            source: span
+            for (event, source, maintenance), span in sorted(self.counted.items())
+            if event == USE and not maintenance and span.events
+        }
+
+    @property
     def maintenance(self) -> int:
         """How many of the counted events are maintenance's."""
         return sum(span.events for (_, _, maintenance), span in self.counted.items() if maintenance)
@@ -307,6 +317,7 @@ class Tally:
             record.every.join(cell)
             if event == EXPOSURE:
                 record.exposures.join(cell.span)
+                record.placed.join(cell)
             elif maintenance:
                 record.maintenance += cell.span.events
             else:

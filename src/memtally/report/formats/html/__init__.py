@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -38,14 +39,16 @@ _REVIEW_SHOWN = 25
 
 
 def report(made: UsageReport, options: Options) -> str:
-    """The whole page. Raises ``InvalidValueError`` for a report that was made without ``history``."""
-    records, left_out = arranged(made, options, "uses")
+    """The whole page, of every record: its charts and sums are of all.
+
+    Raises ``InvalidValueError`` for a report that was made without ``history``.
+    """
+    records, _ = arranged(made, replace(options, limit=None, everything=True), "uses")
     unread = unread_rows(made, options)
     return _page(
         made,
         options,
         records=records,
-        left_out=left_out,
         headline=headline(made),
         unread=unread[:_UNREAD_SHOWN],
         unread_count=len(unread),
@@ -100,7 +103,6 @@ def _page(made: UsageReport, options: Options, *, records: list[RecordUsage], **
     safe = data.replace("<", "\\u003c")  # or a name could end the script that it stands in
     given = {
         "records": [],
-        "left_out": 0,
         "headline": [],
         "unread": [],
         "unread_count": 0,
