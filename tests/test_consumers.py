@@ -178,7 +178,7 @@ def test_doctor_on_a_workspace_without_a_log(memory: Path) -> None:
     done = consume("doctor.py", memory)
     assert done.returncode == 0, done.stderr
     shown = sections(done.stdout)
-    assert "- 'decision/otlp': nothing was recorded, so nothing can be said" in shown["Records"]
+    assert "- 'decision/otlp': no read was recorded, so nothing can be said" in shown["Records"]
     assert "log: no_log, 0 events since None" in shown["What"]
 
 

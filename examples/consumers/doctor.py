@@ -51,10 +51,11 @@ def elsewhere(record: RecordUsage) -> str:
 
 def covered(record: RecordUsage, report: UsageReport) -> str:
     """How much of a record's life the log covers; a young log says little about an old record."""
-    first = report.coverage.first_event_at
-    if first is None:
-        return "nothing was recorded, so nothing can be said"
-    days = max((report.generated_at - first).days, 0)
+    # placings and the maintenance agent's reads do not show that agents' reads were recorded
+    firsts = [source.first for source in report.coverage.read_sources.values() if source.first]
+    if not firsts:
+        return "no read was recorded, so nothing can be said"
+    days = max((report.generated_at - min(firsts)).days, 0)
     if record.age_days is None:
         return f"age unknown, the log covers {days} days"
     return f"{record.age_days} days old, the log covers {min(days, record.age_days)} of them"

@@ -256,7 +256,7 @@ def test_what_was_never_read(memory: Path, page_of: PageOf, view: View) -> None:
         "#unread-table tbody tr",
         "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))",
     )
-    support = "the log begins on 2026-05-01; how long the record has been there is not known"
+    support = "reads are recorded since 2026-05-01; how long the record has been there is not known"
     assert rows == [
         ["instructions/CLAUDE.md", "unknown", "always on, placed 3x", support],
         ["knowledge/policy", "unknown", "always on, placed 2x", support],
