@@ -638,6 +638,20 @@ def test_open_writes_a_page_and_opens_it(run: Run, workspace: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("now", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_every_form_at_the_ends_of_the_calendar(run: Run, zone: str, now: str) -> None:
+    """A report made for the first or last moment there is, in a zone that leads out of it, is no error."""
+    run("add", "use", "decision/a", "--occurred-at", now)
+    for command in ("report", "review", "show decision/a"):
+        for form in ("table", "json", "csv", "markdown", "html"):
+            done = run(*command.split(), "--format", form, "--now", now, "--timezone", zone)
+            assert (done.returncode, done.stderr) == (0, ""), (command, form)
+    for days in ("1", "999999999"):
+        done = run("check", "--unused-days", days, "--now", now)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_page_needs_jinja2_and_says_so(workspace: Path) -> None:
     """Without the extra the error is one line that names it."""
     code = (

@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from memtally.errors import InvalidValueError, MemtallyError
-from memtally.report._text import counted, one_line, stamp
+from memtally.report._text import counted, local, one_line, stamp
 from memtally.report.formats.html.data import headline, page_data, unread_rows
 from memtally.report.formats.options import Options, arranged
 from memtally.report.formats.summary import (
@@ -130,7 +130,7 @@ def _page(made: UsageReport, options: Options, *, records: list[RecordUsage], **
 
 
 def _zone_name(made: UsageReport, options: Options) -> str:
-    return made.generated_at.astimezone(options.zone).tzname() or "UTC"
+    return local(made.generated_at, options.zone).tzname() or "UTC"
 
 
 def _hash(text: str) -> str:
