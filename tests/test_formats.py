@@ -326,7 +326,7 @@ def test_markdown_keeps_its_bound_with_long_names(tmp_path: Path, bound: int) ->
 
 
 def test_a_damaged_log_has_the_same_figures_in_every_format(tmp_path: Path) -> None:
-    """Torn, welded, repeated and contradictory lines: four formats, one answer, worked out by hand."""
+    """Torn, welded, repeated and contradictory lines: every format, one answer, worked out by hand."""
     whole = [json.dumps(e) for e in (event(1), event(2), event(3, "b"), exposure(4, "b"), event(5))]
     path = tmp_path / "log.jsonl"
     path.write_text(

@@ -33,10 +33,10 @@ def completion(shell: str) -> None:
 
 
 def complete_record(context: click.Context, parameter: Any, incomplete: str) -> list[CompletionItem]:
-    """The records that the inventory and the log's checkpoint know, by ``kind/slug``.
+    """The records of the inventory and the log, by ``kind/slug``.
 
-    A shell waits for it: nothing is said or raised, and nothing is kept. The shells put a name in as it
-    stands, and would run what a ``;`` or ``$(...)`` in it says: only names of one plain word are offered.
+    A shell waits for it: nothing is said or raised. The shells put a name in as it stands, and would run what
+    a ``;`` or ``$(...)`` in it says: only names of one plain word are offered.
     """
     from memtally.report import build_report  # noqa: PLC0415 - only when a name is completed
 

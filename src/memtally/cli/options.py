@@ -14,6 +14,7 @@ from memtally.report.build import moment
 from memtally.report.formats import FORMATS
 
 __all__ = [
+    "filter_options",
     "format_options",
     "json_option",
     "moment_option",
@@ -62,6 +63,12 @@ period_options = _all(
         "--timezone", metavar="ZONE", help="Zone for dates and times shown, such as Europe/Berlin; UTC."
     ),
     click.option("--now", metavar="TIME", help="The time the report is made for (for reproducible output)."),
+)
+filter_options = _all(
+    click.option(
+        "--kind", "kinds", multiple=True, metavar="KIND", help="Only records of this kind; may be repeated."
+    ),
+    click.option("--source", "sources", multiple=True, metavar="SOURCE", help="Only events by this route."),
 )
 format_options = _all(
     click.option(

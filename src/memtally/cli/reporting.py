@@ -17,6 +17,7 @@ import click
 
 from memtally.cli.completion import complete_record
 from memtally.cli.options import (
+    filter_options,
     format_options,
     no_checkpoint_option,
     period,
@@ -43,10 +44,7 @@ _SHOWN_BY_DEFAULT = 50
 @source_options
 @no_checkpoint_option
 @period_options
-@click.option(
-    "--kind", "kinds", multiple=True, metavar="KIND", help="Only records of this kind; may be repeated."
-)
-@click.option("--source", "sources", multiple=True, metavar="SOURCE", help="Only events by this route.")
+@filter_options
 @click.option("--sort", type=click.Choice(sorted(SORTS)), help="Order; uses for people, name for programs.")
 @click.option(
     "--all",
@@ -90,10 +88,7 @@ def show(record: str, **given: Any) -> None:
 @click.command("open")
 @source_options
 @period_options
-@click.option(
-    "--kind", "kinds", multiple=True, metavar="KIND", help="Only records of this kind; may be repeated."
-)
-@click.option("--source", "sources", multiple=True, metavar="SOURCE", help="Only events by this route.")
+@filter_options
 def open_(**given: Any) -> None:
     """Write the report as a page into a temporary file, and open it in the browser.
 
